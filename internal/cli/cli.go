@@ -1,0 +1,168 @@
+// Package cli is the command line: it reads arguments, calls the services that
+// package app joins, and shows what they give as tables, progress or JSON.
+// Start with Main and the root struct; each command lives in a file of its own
+// as a struct with Run(ctx, *Env) error.
+//
+// The package must not know any driver or adapter, and decides nothing itself:
+// a verdict or a limit that the command line would treat in a way of its own
+// is a mistake.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"assay/internal/fault"
+)
+
+// root is the grammar of the command line. A command group is one field here
+// and one file beside this one.
+type root struct {
+	JSON    bool   `name:"json" help:"Write results and errors as JSON."`
+	DataDir string `name:"data-dir" env:"ASSAY_DATA_DIR" placeholder:"DIR" help:"Where templates, snapshots and the journal live (default: ${default_data_dir})."`
+	Quiet   bool   `name:"quiet" short:"q" help:"No progress and no notes; results and errors only."`
+	Color   string `name:"color" enum:"auto,always,never" default:"auto" help:"Colour the output: auto, always or never."`
+
+	Version versionCmd `cmd:"" help:"Show the versions of Assay and its drivers."`
+}
+
+// Env is what a command gets besides its own flags. Commands write results to
+// Stdout, everything else to Stderr, best through UI.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	UI             *UI
+	// JSON says that the result is one JSON value on Stdout (see PrintJSON)
+	// and that nothing else may be written there.
+	JSON bool
+	// DataDir is an absolute path. It may not exist yet: the command that
+	// needs it makes it.
+	DataDir string
+}
+
+// PrintJSON writes v to Stdout as one indented JSON value.
+func (e *Env) PrintJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
+}
+
+// Main runs one command line, args without the program's name, and gives the
+// exit code (see exit.go). When ctx ends the command stops, cleans up and
+// returns. Main may be called many times in one process, also concurrently
+// with different writers.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	// Errors before the flags are parsed must be in the format asked for too.
+	env := &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr, JSON: asksJSON(args)}
+	env.UI = newUI(env, root{Color: "auto"})
+
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case exitNow:
+			code = int(r)
+		default:
+			code = report(env, panicked(r, debug.Stack()))
+		}
+	}()
+
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	var r root
+	parser, err := kong.New(&r,
+		kong.Name("assay"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exitNow(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.Vars{"default_data_dir": defaultDataDir()},
+	)
+	if err != nil {
+		return report(env, fmt.Errorf("build command line: %w", err))
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return report(env, usageError(err))
+	}
+	env.JSON = r.JSON
+	env.UI = newUI(env, r)
+	if env.DataDir, err = dataDir(r.DataDir); err != nil {
+		return report(env, err)
+	}
+	kctx.Bind(env)
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	err = kctx.Run()
+	env.UI.endProgress()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
+	return report(env, err)
+}
+
+const description = `Assay runs code that nobody has reviewed, each time in a throwaway machine, and gives a result that somebody can rely on.
+
+` + exitCodeHelp
+
+// exitNow leaves kong from inside its parser, after --help was printed.
+type exitNow int
+
+// asksJSON looks for --json before the flags are parsed; what follows "--" is
+// another program's.
+func asksJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// usageError turns what kong says into a fault with a hint.
+func usageError(err error) error {
+	command := "assay"
+	if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
+		if n := pe.Context.Selected(); n != nil {
+			command = "assay " + n.Path()
+		}
+	}
+	return fault.Errorf(fault.Invalid, "%w", err).WithHint("see %q", command+" --help")
+}
+
+func defaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/assay"
+	}
+	return "~/.local/share/assay"
+}
+
+// dataDir makes the data directory's path absolute; "" is the default.
+func dataDir(flag string) (string, error) {
+	if flag == "" {
+		if os.Geteuid() == 0 {
+			return "/var/lib/assay", nil
+		}
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fault.Errorf(fault.Invalid, "no data directory: %w", err).
+				WithHint("give --data-dir or set ASSAY_DATA_DIR")
+		}
+		return filepath.Join(home, ".local", "share", "assay"), nil
+	}
+	abs, err := filepath.Abs(flag)
+	if err != nil {
+		return "", fault.Errorf(fault.Invalid, "data directory %q: %w", flag, err)
+	}
+	return abs, nil
+}
