@@ -32,6 +32,7 @@ type root struct {
 	Quiet   bool   `name:"quiet" short:"q" help:"No progress and no notes; results and errors only."`
 	Color   string `name:"color" enum:"auto,always,never" default:"auto" help:"Colour the output: auto, always or never."`
 
+	Doctor  doctorCmd  `cmd:"" help:"Check this host and name what is missing, with its remedy."`
 	Version versionCmd `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 

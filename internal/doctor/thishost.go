@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ThisHost is the host this process runs on, as this process sees it. dataDir
+// is absolute and may not exist yet.
+func ThisHost(dataDir string) (*Host, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	// A link to assay in a bin directory does not move its companions.
+	if exe, err = filepath.EvalSymlinks(exe); err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	return &Host{
+		FS:                os.DirFS("/"),
+		UID:               os.Geteuid(),
+		Arch:              runtime.GOARCH,
+		CPUs:              runtime.NumCPU(),
+		DataDir:           dataDir,
+		BinDir:            filepath.Dir(exe),
+		LookPath:          lookPath,
+		Space:             space,
+		MakeCgroup:        makeCgroup,
+		MakeUserNamespace: makeUserNamespace,
+		MakeVM:            makeVM,
+	}, nil
+}
+
+// lookPath also looks where system programs are: an ordinary user's PATH often
+// lacks /usr/sbin.
+func lookPath(program string) (string, error) {
+	at, err := exec.LookPath(program)
+	if err == nil {
+		return at, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if at, sbinErr := exec.LookPath(filepath.Join(dir, program)); sbinErr == nil {
+			return at, nil
+		}
+	}
+	return "", err
+}
+
+func space(path string) (Space, error) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(path, &st)
+		if errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
+			path = filepath.Dir(path)
+			continue
+		}
+		if err != nil {
+			return Space{}, fmt.Errorf("read free space: %w", err)
+		}
+		s := Space{Bytes: int64(st.Bavail) * st.Bsize, Files: int64(st.Ffree)}
+		if st.Files == 0 {
+			s.Files = -1
+		}
+		return s, nil
+	}
+}
+
+func makeCgroup(dir string) error {
+	probe := filepath.Join(dir, fmt.Sprintf("assay-doctor-%d", os.Getpid()))
+	if err := os.Mkdir(probe, 0o755); err != nil {
+		return err
+	}
+	// A cgroup directory is never empty, so only rmdir itself removes it.
+	return syscall.Rmdir(probe)
+}
+
+func makeUserNamespace(ctx context.Context) error {
+	program, err := lookPath("true")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+	return cmd.Run()
+}
+
+// The two ioctls of /dev/kvm that makeVM needs; x/sys/unix has none of them.
+const (
+	kvmGetAPIVersion = 0xAE00
+	kvmCreateVM      = 0xAE01
+	kvmAPIVersion    = 12
+)
+
+// makeVM goes further than opening the device: a host may have the device and
+// still refuse to make a machine.
+func makeVM() error {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	version, err := unix.IoctlRetInt(int(f.Fd()), kvmGetAPIVersion)
+	if err != nil {
+		return fmt.Errorf("ask for its version: %w", err)
+	}
+	if version != kvmAPIVersion {
+		return fmt.Errorf("its version is %d, not %d", version, kvmAPIVersion)
+	}
+	vm, err := unix.IoctlRetInt(int(f.Fd()), kvmCreateVM)
+	if err != nil {
+		return fmt.Errorf("make a machine: %w", err)
+	}
+	return unix.Close(vm)
+}
