@@ -27,13 +27,18 @@ import (
 // root is the grammar of the command line. A command group is one field here
 // and one file beside this one.
 type root struct {
+	globals
+
+	Doctor  doctorCmd  `cmd:"" help:"Check this host and name what is missing, with its remedy."`
+	Version versionCmd `cmd:"" help:"Show the versions of Assay and its drivers."`
+}
+
+// globals are the flags of every command.
+type globals struct {
 	JSON    bool   `name:"json" help:"Write results and errors as JSON."`
 	DataDir string `name:"data-dir" env:"ASSAY_DATA_DIR" placeholder:"DIR" help:"Where templates, snapshots and the journal live (default: ${default_data_dir})."`
 	Quiet   bool   `name:"quiet" short:"q" help:"No progress and no notes; results and errors only."`
 	Color   string `name:"color" enum:"auto,always,never" default:"auto" help:"Colour the output: auto, always or never."`
-
-	Doctor  doctorCmd  `cmd:"" help:"Check this host and name what is missing, with its remedy."`
-	Version versionCmd `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 
 // Env is what a command gets besides its own flags. Commands write results to
@@ -65,10 +70,18 @@ func (e *Env) PrintJSON(v any) error {
 // exit code (see exit.go). When ctx ends the command stops, cleans up and
 // returns. Main may be called many times in one process, also concurrently
 // with different writers.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var r root
+	return run(ctx, &r, &r.globals, args, Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+}
+
+// run parses args by a grammar, whose flags for every command are g, and runs
+// the command chosen.
+func run(ctx context.Context, grammar any, g *globals, args []string, streams Env) (code int) {
+	env := &streams
 	// Errors before the flags are parsed must be in the format asked for too.
-	env := &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr, JSON: asksJSON(args)}
-	env.UI = newUI(env, root{Color: "auto"})
+	env.JSON = asksJSON(args)
+	env.UI = newUI(env, globals{Color: "auto"})
 
 	defer func() {
 		switch r := recover().(type) {
@@ -83,11 +96,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	var r root
-	parser, err := kong.New(&r,
+	parser, err := kong.New(grammar,
 		kong.Name("assay"),
 		kong.Description(description),
-		kong.Writers(stdout, stderr),
+		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Vars{"default_data_dir": defaultDataDir()},
@@ -99,9 +111,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if err != nil {
 		return report(env, usageError(err))
 	}
-	env.JSON = r.JSON
-	env.UI = newUI(env, r)
-	if env.DataDir, err = dataDir(r.DataDir); err != nil {
+	env.JSON = g.JSON
+	env.UI = newUI(env, *g)
+	if env.DataDir, err = dataDir(g.DataDir); err != nil {
 		return report(env, err)
 	}
 	kctx.Bind(env)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -52,9 +51,11 @@ func (u *UI) Table(columns []Column, rows [][]string) {
 	if natural := tableWidth(columns, rows); u.out.width > 0 && natural > u.out.width {
 		t = t.Width(u.out.width)
 	}
+	var b strings.Builder
 	for line := range strings.Lines(t.String()) {
-		fmt.Fprintln(u.out.w, strings.TrimRight(line, " \n"))
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
+	u.Printf("%s", b.String())
 }
 
 // tableWidth is how wide the table is when nothing wraps.

@@ -36,11 +36,11 @@ type screen struct {
 	width int
 }
 
-func newUI(env *Env, r root) *UI {
+func newUI(env *Env, g globals) *UI {
 	return &UI{
-		out:   newScreen(env.Stdout, r.Color),
-		err:   newScreen(env.Stderr, r.Color),
-		quiet: r.Quiet || env.JSON,
+		out:   newScreen(env.Stdout, g.Color),
+		err:   newScreen(env.Stderr, g.Color),
+		quiet: g.Quiet || env.JSON,
 	}
 }
 
@@ -99,6 +99,19 @@ func (u *UI) Hintf(format string, args ...any) {
 // Quiet does not leave it out.
 func (u *UI) Warnf(format string, args ...any) {
 	u.complain("warning", fmt.Sprintf(format, args...))
+}
+
+// Printf writes a part of the result to stdout, above a running progress.
+func (u *UI) Printf(format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.live != nil {
+		u.live.erase()
+	}
+	fmt.Fprintf(u.out.w, format, args...)
+	if u.live != nil {
+		u.live.draw()
+	}
 }
 
 // complain writes "assay: label: text" to stderr.
