@@ -1,0 +1,249 @@
+package guard
+
+import (
+	"strings"
+	"testing"
+)
+
+// Groups of packages that rules speak of.
+var (
+	drivers  = []string{"internal/sandbox/gvisor/...", "internal/sandbox/qemu/...", "internal/sandbox/firecracker/...", "internal/sandbox/fake/..."}
+	adapters = []string{"internal/sqlstore/...", "internal/blob/...", "internal/bus/..."}
+	doors    = []string{"internal/cli/...", "internal/httpapi/...", "internal/live/...", "internal/compat/..."}
+	engine   = []string{"internal/fault", "internal/guest/...", "internal/sandbox"}
+)
+
+func join(groups ...[]string) []string {
+	var all []string
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
+
+// importRule is one rule about the imports of production files. Exactly one of
+// only and never is set; both speak of packages of this repository, never also
+// of other modules' packages.
+type importRule struct {
+	name string
+	// from says whose imports are looked at, except which of them are not.
+	from, except []string
+	// only lists the packages of this repository that may be imported.
+	only []string
+	// never lists packages that may not be imported.
+	never []string
+	// reason is printed with a failure.
+	reason string
+}
+
+var importRules = []importRule{
+	{
+		name: "fault_is_the_bottom", from: []string{"internal/fault"}, only: []string{},
+		reason: "everything imports fault, so it can know nothing",
+	},
+	{
+		name: "guest_knows_fault_only", from: []string{"internal/guest/..."},
+		only:   []string{"internal/fault", "internal/guest/..."},
+		reason: "guestd is built from it: what it imports is inside every sandbox",
+	},
+	{
+		name: "guestd_is_small", from: []string{"cmd/guestd/..."},
+		only:   []string{"internal/fault", "internal/guest/...", "cmd/guestd/..."},
+		reason: "guestd runs beside hostile programs: what it does not contain cannot be misused",
+	},
+	{
+		name: "engine_knows_no_driver", from: []string{"internal/sandbox"},
+		only:   []string{"internal/fault", "internal/guest/..."},
+		reason: "package app hands the driver in; the engine must work with any",
+	},
+	{
+		name: "drivers_know_the_engine_only", from: drivers,
+		only:   join(engine, drivers, []string{"internal/sandbox/cgroup"}),
+		reason: "a driver gives a byte stream and lifecycle verbs; it must not know what runs inside or why",
+	},
+	{
+		name: "cgroup_knows_fault_only", from: []string{"internal/sandbox/cgroup"}, only: []string{"internal/fault"},
+		reason: "it keeps the host's cgroups for any driver; what is in them is not its business",
+	},
+	{
+		name: "boot_is_lean", from: []string{"cmd/assay-boot"},
+		only:   []string{"internal/sandbox/gvisor/..."},
+		reason: "it is started for every machine: each package it holds costs every start",
+	},
+	{
+		name: "doctor_knows_nothing", from: []string{"internal/doctor"}, only: []string{"internal/fault"},
+		reason: "the command line and a server examine a host with it before anything else works",
+	},
+	{
+		name: "driver_suite_fits_any_driver", from: []string{"internal/sandbox/drivertest/..."},
+		only:   join(engine, []string{"internal/require", "internal/sandbox/drivertest/..."}),
+		reason: "one suite that every driver must pass cannot know one of them",
+	},
+	{
+		name: "image_knows_the_engine_only", from: []string{"internal/image/..."},
+		only:   join(engine, []string{"internal/image/..."}),
+		reason: "an image is made before anybody knows what it is for",
+	},
+	{
+		name: "judge_knows_the_engine_only", from: []string{"internal/judge/..."},
+		only:   join(engine, []string{"internal/judge/..."}),
+		reason: "a verdict must not depend on a driver, on how the template was built or on who asks",
+	},
+	{
+		name: "course_and_room_stand_on_judge", from: []string{"internal/course/...", "internal/room/..."},
+		never:  join(drivers, adapters, doors, []string{"internal/app", "internal/image/..."}),
+		reason: "the domain declares what it needs in deps.go; app joins it with adapters",
+	},
+	{
+		name: "course_not_room", from: []string{"internal/course/..."}, never: []string{"internal/room/..."},
+		reason: "siblings never import each other: what both need belongs below",
+	},
+	{
+		name: "room_not_course", from: []string{"internal/room/..."}, never: []string{"internal/course/..."},
+		reason: "siblings never import each other: what both need belongs below",
+	},
+	{
+		name: "only_app_joins_drivers", from: []string{"internal/...", "cmd/..."},
+		except: join(drivers, []string{"internal/app", "cmd/assay-boot"}),
+		never:  drivers,
+		reason: "which driver runs is decided in one place; cmd/assay-boot is a part of the gvisor driver",
+	},
+	{
+		name: "doors_never_see_adapters", from: doors, never: adapters,
+		reason: "doors call services; how things are stored is app's choice",
+	},
+	{
+		name: "adapters_never_see_doors", from: adapters, never: join(doors, []string{"internal/app"}),
+		reason: "an adapter carries data for the domain and does not know who asked",
+	},
+	{
+		name: "only_mains_use_app", from: []string{"internal/..."}, except: []string{"internal/app", "internal/cli/..."},
+		never:  []string{"internal/app"},
+		reason: "app knows all packages, so nothing else may know app; the command line starts it",
+	},
+	{
+		name: "only_cmd_uses_cli", from: []string{"internal/..."}, except: []string{"internal/cli/..."},
+		never:  []string{"internal/cli/..."},
+		reason: "what two doors need is a service, not a command",
+	},
+	{
+		name: "gvisor_stays_in_its_driver", from: []string{"internal/...", "cmd/..."},
+		except: []string{"internal/sandbox/gvisor/...", "cmd/assay-boot"},
+		never:  []string{"gvisor.dev/gvisor/..."},
+		reason: "gVisor has no stable interface; a new version may touch one package only",
+	},
+	{
+		name: "terminal_stays_in_cli", from: []string{"internal/..."}, except: []string{"internal/cli/..."},
+		never:  []string{"github.com/alecthomas/kong/...", "charm.land/lipgloss/v2/...", "golang.org/x/term"},
+		reason: "only the command line speaks with a terminal",
+	},
+	{
+		name: "tests_stay_out_of_products", from: []string{"internal/...", "cmd/..."},
+		except: []string{"internal/require", "internal/sandbox/drivertest/...", "internal/guard"},
+		never:  []string{"testing", "internal/require", "internal/sandbox/drivertest/..."},
+		reason: "package testing adds flags and weight to a program",
+	},
+}
+
+func TestImportRules(t *testing.T) {
+	t.Parallel()
+	for _, rule := range importRules {
+		t.Run(rule.name, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range sources(t) {
+				if s.test || !matchesAny(rule.from, s.dir) || matchesAny(rule.except, s.dir) {
+					continue
+				}
+				for _, imported := range s.imports() {
+					if rule.allows(imported) {
+						continue
+					}
+					t.Errorf("%s imports %s\n\treason against it: %s", s.path, imported, rule.reason)
+				}
+			}
+		})
+	}
+}
+
+// allows says whether the rule lets a package be imported.
+func (r importRule) allows(imported string) bool {
+	if matchesAny(r.never, imported) {
+		return false
+	}
+	ours := strings.HasPrefix(imported, "internal/") || strings.HasPrefix(imported, "cmd/")
+	return r.only == nil || !ours || matchesAny(r.only, imported)
+}
+
+// TestDriversAreApart is a rule that no table row can say: a driver may import
+// packages below itself, but no other driver.
+func TestDriversAreApart(t *testing.T) {
+	t.Parallel()
+	for _, s := range sources(t) {
+		for _, own := range drivers {
+			if !matches(own, s.dir) {
+				continue
+			}
+			for _, imported := range s.imports() {
+				if matchesAny(drivers, imported) && !matches(own, imported) {
+					t.Errorf("%s imports %s\n\treason against it: a driver that leans on another one breaks with it", s.path, imported)
+				}
+			}
+		}
+	}
+}
+
+// TestTestImports holds for test files too.
+func TestTestImports(t *testing.T) {
+	t.Parallel()
+	never := map[string]string{
+		"github.com/stretchr/testify/...": "plain comparisons and cmp.Diff say what was wanted and what came",
+		"github.com/golang/mock/...":      "a working fake beside the real type is checked by the same suite",
+		"go.uber.org/mock/...":            "a working fake beside the real type is checked by the same suite",
+		"io/ioutil":                       "its functions moved to io and os",
+		"math/rand":                       "math/rand/v2 has no global seed to forget",
+	}
+	for _, s := range sources(t) {
+		for _, imported := range s.imports() {
+			for pattern, reason := range never {
+				if matches(pattern, imported) {
+					t.Errorf("%s imports %s\n\treason against it: %s", s.path, imported, reason)
+				}
+			}
+		}
+	}
+}
+
+func TestRulesBite(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		rule, imported string
+		want           bool
+	}{
+		{"fault_is_the_bottom", "internal/guest", false},
+		{"fault_is_the_bottom", "errors", true},
+		{"guest_knows_fault_only", "internal/fault", true},
+		{"guest_knows_fault_only", "internal/sandbox", false},
+		{"guest_knows_fault_only", "golang.org/x/net/http2", true},
+		{"engine_knows_no_driver", "internal/sandbox/gvisor", false},
+		{"judge_knows_the_engine_only", "internal/judge/checker", true},
+		{"judge_knows_the_engine_only", "internal/image", false},
+		{"only_app_joins_drivers", "internal/sandbox/fake", false},
+		{"only_app_joins_drivers", "internal/sandbox", true},
+		{"gvisor_stays_in_its_driver", "gvisor.dev/gvisor/runsc/container", false},
+	}
+	for _, tt := range tests {
+		found := false
+		for _, r := range importRules {
+			if r.name != tt.rule {
+				continue
+			}
+			found = true
+			if got := r.allows(tt.imported); got != tt.want {
+				t.Errorf("rule %s allows %s: %v, want %v", tt.rule, tt.imported, got, tt.want)
+			}
+		}
+		if !found {
+			t.Errorf("no rule %s", tt.rule)
+		}
+	}
+}
