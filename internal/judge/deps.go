@@ -1,0 +1,72 @@
+package judge
+
+import (
+	"context"
+	"io"
+	"io/fs"
+
+	"assay/internal/sandbox"
+)
+
+// Machines makes throwaway machines. It may be called from many goroutines.
+type Machines interface {
+	// Create gives a machine that was never used, from the named template. A
+	// fault of kind Invalid, NotFound, Unsupported or Denied is final; any other
+	// error may go away and is tried once more.
+	Create(ctx context.Context, template string) (Machine, error)
+}
+
+// Machine is one throwaway machine. The judge makes one call at a time, except
+// that Ended may be asked whenever.
+type Machine interface {
+	// Exec runs a command. What the command did is in the Result; an error means
+	// that we could not run it or lost sight of it. A program that reads no
+	// stdin, and a machine that was lost in the middle, are results.
+	//
+	// The writers get what the program wrote, at most Limits.Output bytes each,
+	// while it runs; both are done with when Exec returns. stdin may be nil.
+	Exec(ctx context.Context, spec sandbox.ExecSpec, stdin io.Reader, stdout, stderr io.Writer) (sandbox.Result, error)
+	// WriteFile writes a file as root with the mode, in place of one that is
+	// there. It never follows a link at the last part of the path.
+	WriteFile(ctx context.Context, path string, r io.Reader, mode fs.FileMode) error
+	// MakeDir makes a directory, and its parents, as root. One that is there
+	// already keeps owner and mode.
+	MakeDir(ctx context.Context, path string, mode fs.FileMode) error
+	// Remove removes a file or a whole tree; none there is no error.
+	Remove(ctx context.Context, path string) error
+	// Describe says what the machine is. It does not ask the guest.
+	Describe() MachineInfo
+	// Ended reports whether the machine is gone, and why: MemoryLimit when the
+	// host's wall for the machine's memory was hit, else MachineLost.
+	Ended() (cause sandbox.Cause, ended bool)
+	// Destroy ends the machine in any state. It may be called twice.
+	Destroy(ctx context.Context) error
+}
+
+// MachineInfo says what made a result, for its record.
+type MachineInfo struct {
+	Sandbox        string           `json:"sandbox"`
+	Template       string           `json:"template"`
+	TemplateDigest string           `json:"template_digest"`
+	Driver         string           `json:"driver"`
+	DriverIdentity string           `json:"driver_identity"`
+	Shape          sandbox.Shape    `json:"shape"`
+	BootMode       sandbox.BootMode `json:"boot_mode"`
+}
+
+// Checker decides from the output of one case. It runs on the host or in a
+// machine of its own, never in the contestant's. It may be used from many
+// goroutines at once.
+type Checker interface {
+	// Check reads the output while the program writes it; it need not read to
+	// the end. An error, or Check.Outcome CheckFailed, is our failure.
+	Check(ctx context.Context, req CheckRequest) (Check, error)
+	// Describe names the checker and its settings, for records.
+	Describe() string
+}
+
+// CheckRequest is one output to decide about.
+type CheckRequest struct {
+	Case   Case
+	Output io.Reader
+}

@@ -1,0 +1,131 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Expectation is what a labelled submission must do. The zero value expects
+// nothing and is met by every run but JE.
+type Expectation struct {
+	// Final, when not empty, are the verdicts the whole run may have.
+	Final []Verdict
+	// Permitted, when not empty, are the verdicts that cases may have; CE as
+	// the run's verdict must be in it too.
+	Permitted []Verdict
+	// Required, when not empty: at least one case has one of these.
+	Required []Verdict
+	// Label is what the package said ("wrong_answer", "@EXPECTED_RESULTS@: …").
+	Label string
+}
+
+// Met reports whether the run is as expected. JE never is.
+func (e Expectation) Met(r Run) bool { return e.Problem(r) == "" }
+
+// Problem says in words what is not as expected, or "".
+func (e Expectation) Problem(r Run) string {
+	if r.Verdict == JudgeError {
+		return "judge error: " + r.Reason
+	}
+	if len(e.Final) > 0 && !slices.Contains(e.Final, r.Verdict) {
+		return fmt.Sprintf("verdict %s, expected %s", r.Verdict, verdictList(e.Final))
+	}
+	seen := map[Verdict]int{}
+	for _, c := range r.Cases {
+		if _, had := seen[c.Verdict]; !had {
+			seen[c.Verdict] = c.Number
+		}
+	}
+	if r.Verdict == CompileError {
+		seen[CompileError] = 0
+	}
+	if len(e.Permitted) > 0 {
+		for _, c := range r.Cases {
+			if c.Verdict != Skipped && !slices.Contains(e.Permitted, c.Verdict) {
+				return fmt.Sprintf("case %d (%s) gave %s, expected only %s", c.Number, c.Name, c.Verdict, verdictList(e.Permitted))
+			}
+		}
+		if _, ce := seen[CompileError]; ce && !slices.Contains(e.Permitted, CompileError) {
+			return fmt.Sprintf("verdict CE, expected only %s", verdictList(e.Permitted))
+		}
+	}
+	if len(e.Required) > 0 && !slices.ContainsFunc(e.Required, func(v Verdict) bool { _, ok := seen[v]; return ok }) {
+		return fmt.Sprintf("no case gave %s", verdictList(e.Required))
+	}
+	return ""
+}
+
+// NeedsAllCases reports whether a run that stops at its first failure can hide
+// what is expected: it must then be made with Options.AllCases.
+func (e Expectation) NeedsAllCases() bool {
+	if len(e.Required) == 0 {
+		return false
+	}
+	for _, v := range e.Permitted {
+		if v != Accepted && !slices.Contains(e.Required, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text says for people what is expected ("TLE, else AC WA").
+func (e Expectation) Text() string {
+	switch {
+	case len(e.Final) > 0:
+		return strings.Join(verdictStrings(e.Final), " or ")
+	case len(e.Required) > 0:
+		text := strings.Join(verdictStrings(e.Required), " or ")
+		var rest []string
+		for _, v := range e.Permitted {
+			if !slices.Contains(e.Required, v) {
+				rest = append(rest, string(v))
+			}
+		}
+		if len(rest) > 0 {
+			text += ", else " + strings.Join(rest, " ")
+		}
+		return text
+	case len(e.Permitted) > 0:
+		return strings.Join(verdictStrings(e.Permitted), " ")
+	}
+	return "anything"
+}
+
+// Comparison is a run beside what was expected of it, for tables and JSON.
+type Comparison struct {
+	Submission string  `json:"submission"`
+	Language   string  `json:"language"`
+	Label      string  `json:"label"`
+	Expected   string  `json:"expected"`
+	Verdict    Verdict `json:"verdict"`
+	Reason     string  `json:"reason,omitempty"`
+	FailedCase int     `json:"failed_case,omitempty"`
+	// TimeUS in microseconds and MemoryBytes are the largest of the cases.
+	TimeUS      int64 `json:"time_us"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	Met         bool  `json:"met"`
+	// Mismatch says what is not as expected; empty when Met.
+	Mismatch string `json:"mismatch,omitempty"`
+}
+
+// Compare puts a run beside the expectation.
+func (e Expectation) Compare(r Run) Comparison {
+	mismatch := e.Problem(r)
+	return Comparison{
+		Submission: r.Submission.Name, Language: r.Submission.Language, Label: e.Label, Expected: e.Text(),
+		Verdict: r.Verdict, Reason: r.Reason, FailedCase: r.FailedCase, TimeUS: r.TimeUS, MemoryBytes: r.MemoryBytes,
+		Met: mismatch == "", Mismatch: mismatch,
+	}
+}
+
+func verdictStrings(list []Verdict) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func verdictList(list []Verdict) string { return strings.Join(verdictStrings(list), ", ") }

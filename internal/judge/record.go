@@ -1,0 +1,156 @@
+package judge
+
+import (
+	"time"
+
+	"assay/internal/sandbox"
+)
+
+// Run is the record of one judging: the verdict, and everything that made it.
+// With the package and the sources it is enough to judge again. Times are in
+// microseconds, sizes in bytes; the unit is in every name.
+type Run struct {
+	ID      string  `json:"id"`
+	Verdict Verdict `json:"verdict"`
+	// Reason is a sentence for people; empty for AC.
+	Reason string `json:"reason,omitempty"`
+	// FailedCase is the number, from 1, of the case that decided; 0 for none.
+	FailedCase int `json:"failed_case,omitempty"`
+	// TimeUS and MemoryBytes are the largest of the cases.
+	TimeUS      int64 `json:"time_us"`
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	Submission SubmissionInfo `json:"submission"`
+	Problem    ProblemInfo    `json:"problem"`
+	// Machine is the last machine used; Machines counts them.
+	Machine  MachineInfo `json:"machine"`
+	Machines int         `json:"machines"`
+	Limits   LimitsInfo  `json:"limits"`
+
+	Compile CompileResult `json:"compile"`
+	Cases   []CaseResult  `json:"cases"`
+	// Retries are failures of ours that a second try mended or did not.
+	Retries []Retry `json:"retries,omitempty"`
+	// Warnings are things that did not touch the verdict but should be seen to.
+	Warnings []string `json:"warnings,omitempty"`
+
+	StartedAt  time.Time `json:"started_at"`
+	FinishedAt time.Time `json:"finished_at"`
+}
+
+// SubmissionInfo says what was judged.
+type SubmissionInfo struct {
+	Name     string `json:"name"`
+	Language string `json:"language"`
+	Digest   string `json:"digest"`
+	// ProgramDigest is of what the compiler made; empty when sources are run.
+	ProgramDigest string `json:"program_digest,omitempty"`
+}
+
+// ProblemInfo says what it was judged against.
+type ProblemInfo struct {
+	ShortName string `json:"short_name"`
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Checker   string `json:"checker"`
+	Cases     int    `json:"cases"`
+}
+
+// LimitsInfo are the limits a case was judged by.
+type LimitsInfo struct {
+	CPUUS          int64 `json:"cpu_us"`
+	WallUS         int64 `json:"wall_us"`
+	MemoryBytes    int64 `json:"memory_bytes"`
+	OutputBytes    int64 `json:"output_bytes"`
+	Processes      int   `json:"processes"`
+	FileSizeBytes  int64 `json:"file_size_bytes"`
+	DiskBytes      int64 `json:"disk_bytes"`
+	CompileCPUUS   int64 `json:"compile_cpu_us"`
+	CompileWallUS  int64 `json:"compile_wall_us"`
+	CompileMemory  int64 `json:"compile_memory_bytes"`
+	SourceMaxBytes int64 `json:"source_max_bytes"`
+}
+
+// CompileResult is what the compiler did.
+type CompileResult struct {
+	Exit  sandbox.Exit  `json:"exit"`
+	Usage sandbox.Usage `json:"usage"`
+	// Output is what the compiler said, both streams in order of arrival, cut
+	// at MaxCompilerOutput bytes.
+	Output          string `json:"output,omitempty"`
+	OutputTruncated bool   `json:"output_truncated,omitempty"`
+}
+
+// MaxCompilerOutput is how much of a compiler's words is kept, in bytes.
+const MaxCompilerOutput = 64 << 10
+
+// CaseResult is the outcome of one case.
+type CaseResult struct {
+	// Number is from 1, in the order of judging.
+	Number  int     `json:"number"`
+	Name    string  `json:"name"`
+	Sample  bool    `json:"sample,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"`
+	// TimeUS is CPU time. TimeAtLeast is set for a run that its time limit
+	// ended: TimeUS is the limit then, and nobody knows how long it would take.
+	TimeUS      int64 `json:"time_us"`
+	TimeAtLeast bool  `json:"time_at_least,omitempty"`
+	WallUS      int64 `json:"wall_us"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Attempts is how often the program ran on this case. KnifeEdge says that
+	// this was because its time lay close to the limit; the best one counts.
+	Attempts  int  `json:"attempts,omitempty"`
+	KnifeEdge bool `json:"knife_edge,omitempty"`
+	// Disturbed counts runs that were thrown away because host and guest did
+	// not agree on the time.
+	Disturbed int `json:"disturbed,omitempty"`
+
+	Exit  sandbox.Exit  `json:"exit"`
+	Usage sandbox.Usage `json:"usage"`
+	// Staff is not for contestants.
+	Staff *StaffInfo `json:"staff,omitempty"`
+}
+
+// StaffInfo is what only people who may see the hidden data may see.
+type StaffInfo struct {
+	// CheckMessage is the first difference, or why the checker failed.
+	CheckMessage string `json:"check_message,omitempty"`
+	// Stderr is the beginning of standard error.
+	Stderr          string `json:"stderr,omitempty"`
+	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
+}
+
+// Retry is a failure of ours and what was being done.
+type Retry struct {
+	Doing string `json:"doing"`
+	Error string `json:"error"`
+}
+
+func limitsInfo(run, compile sandbox.Limits, code int64) LimitsInfo {
+	return LimitsInfo{
+		CPUUS: run.CPU.Microseconds(), WallUS: run.Wall.Microseconds(), MemoryBytes: run.Memory, OutputBytes: run.Output,
+		Processes: run.Processes, FileSizeBytes: run.FileSize, DiskBytes: run.Disk,
+		CompileCPUUS: compile.CPU.Microseconds(), CompileWallUS: compile.Wall.Microseconds(), CompileMemory: compile.Memory,
+		SourceMaxBytes: code,
+	}
+}
+
+// conclude sets the run's verdict from its cases: our failure first, else the
+// first case that was not accepted.
+func (r *Run) conclude() {
+	if r.Verdict != "" {
+		return
+	}
+	r.Verdict, r.Reason = Accepted, ""
+	for _, c := range r.Cases {
+		r.TimeUS = max(r.TimeUS, c.TimeUS)
+		r.MemoryBytes = max(r.MemoryBytes, c.MemoryBytes)
+		if c.Verdict == Accepted || c.Verdict == Skipped {
+			continue
+		}
+		if r.Verdict == Accepted || c.Verdict == JudgeError && r.Verdict != JudgeError {
+			r.Verdict, r.Reason, r.FailedCase = c.Verdict, c.Reason, c.Number
+		}
+	}
+}
