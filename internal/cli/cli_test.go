@@ -73,10 +73,14 @@ func TestExitCodeAndMessage(t *testing.T) {
 		{"denied", withKind(fault.Denied), 8, "assay: error: the thing\n"},
 		{"internal", withKind(fault.Internal), 70, "assay: error: the thing\n"},
 		{"no_kind", errors.New("disk on fire"), 70, "assay: error: disk on fire\n"},
-		{"hint", fault.Errorf(fault.NotFound, "no template %q", "x").WithHint("build it"), 3,
-			"assay: error: no template \"x\"\nassay: hint: build it\n"},
-		{"hint_below", fmt.Errorf("judge: %w", fault.Errorf(fault.NotFound, "no template").WithHint("build it")), 3,
-			"assay: error: judge: no template\nassay: hint: build it\n"},
+		{
+			"hint", fault.Errorf(fault.NotFound, "no template %q", "x").WithHint("build it"), 3,
+			"assay: error: no template \"x\"\nassay: hint: build it\n",
+		},
+		{
+			"hint_below", fmt.Errorf("judge: %w", fault.Errorf(fault.NotFound, "no template").WithHint("build it")), 3,
+			"assay: error: judge: no template\nassay: hint: build it\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

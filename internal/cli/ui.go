@@ -139,8 +139,8 @@ func (u *UI) line(text string) {
 	}
 }
 
-// Good, Warn and Bad colour a word of a result. The word itself must say
-// whether it is good or bad.
+// Good colours a word of a result that is good, as Warn and Bad do for others.
+// The word itself must say how good it is.
 func (u *UI) Good(word string) string { return u.out.paint(styleGood, word) }
 
 // Warn colours a word that asks for attention; see Good.

@@ -137,4 +137,5 @@ func Examine(ctx context.Context, h *Host) Report {
 
 func ok(detail string) Finding           { return Finding{Level: OK, Detail: detail} }
 func warn(detail, remedy string) Finding { return Finding{Level: Warn, Detail: detail, Remedy: remedy} }
+
 func fail(detail, remedy string) Finding { return Finding{Level: Fail, Detail: detail, Remedy: remedy} }

@@ -10,34 +10,60 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 )
+
+// goodFiles are the files of a host that lacks nothing.
+const goodFiles = `
+-- proc/sys/kernel/osrelease --
+6.12.9-amd64
+-- proc/self/ns/user --
+
+-- proc/sys/user/max_user_namespaces --
+15000
+-- proc/sys/kernel/seccomp/actions_avail --
+kill_process kill_thread trap errno user_notif trace log allow
+-- proc/sys/kernel/yama/ptrace_scope --
+1
+-- proc/sys/kernel/pid_max --
+4194304
+-- proc/sys/vm/max_map_count --
+1048576
+-- proc/sys/vm/overcommit_memory --
+0
+-- proc/meminfo --
+MemTotal:       16000000 kB
+MemAvailable:    8000000 kB
+SwapTotal:             0 kB
+-- proc/self/mountinfo --
+31 23 0:28 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate
+-- proc/self/cgroup --
+0::/user.slice/me
+-- sys/fs/cgroup/cgroup.controllers --
+cpuset cpu io memory pids
+-- dev/kvm --
+
+-- sys/devices/system/cpu/smt/active --
+0
+-- sys/devices/system/cpu/intel_pstate/no_turbo --
+1
+-- sys/devices/system/cpu/cpu0/cpufreq/scaling_governor --
+performance
+-- sys/devices/system/clocksource/clocksource0/current_clocksource --
+tsc
+`
 
 // goodHost describes a host that lacks nothing; a test takes away from it.
 func goodHost() *Host {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o444} }
-	program := &fstest.MapFile{Data: []byte("\x7fELF"), Mode: 0o755}
+	files := fstest.MapFS{}
+	for _, f := range txtar.Parse([]byte(goodFiles)).Files {
+		files[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o444}
+	}
+	for _, program := range []string{"opt/assay/guestd", "opt/assay/assay-boot"} {
+		files[program] = &fstest.MapFile{Data: []byte("\x7fELF"), Mode: 0o755}
+	}
 	return &Host{
-		FS: fstest.MapFS{
-			"proc/sys/kernel/osrelease":                            file("6.12.9-amd64"),
-			"proc/self/ns/user":                                    file(""),
-			"proc/sys/user/max_user_namespaces":                    file("15000"),
-			"proc/sys/kernel/seccomp/actions_avail":                file("kill_process kill_thread trap errno user_notif trace log allow"),
-			"proc/sys/kernel/yama/ptrace_scope":                    file("1"),
-			"proc/sys/kernel/pid_max":                              file("4194304"),
-			"proc/sys/vm/max_map_count":                            file("1048576"),
-			"proc/sys/vm/overcommit_memory":                        file("0"),
-			"proc/meminfo":                                         file("MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\nSwapTotal:             0 kB"),
-			"proc/self/mountinfo":                                  file("31 23 0:28 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate"),
-			"proc/self/cgroup":                                     file("0::/user.slice/me"),
-			"sys/fs/cgroup/cgroup.controllers":                     file("cpuset cpu io memory pids"),
-			"dev/kvm":                                              file(""),
-			"opt/assay/guestd":                                     program,
-			"opt/assay/assay-boot":                                 program,
-			"sys/devices/system/cpu/smt/active":                    file("0"),
-			"sys/devices/system/cpu/intel_pstate/no_turbo":         file("1"),
-			"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": file("performance"),
-			"sys/devices/system/clocksource/clocksource0/current_clocksource": file("tsc"),
-		},
+		FS:                files,
 		UID:               0,
 		Arch:              "amd64",
 		CPUs:              8,
@@ -186,14 +212,22 @@ func TestCgroupHierarchies(t *testing.T) {
 		detail             string
 		dirs               []string
 	}{
-		{"v1_root", v1, "", 0, "v1: memory, cpu, cpuacct, pids",
-			[]string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids"}},
-		{"v1_user", v1, "4:memory:/a\n3:cpu,cpuacct:/b\n2:pids:/c\n0::/d", 1000, "v1: memory, cpu, cpuacct, pids",
-			[]string{"/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/cpu,cpuacct/b", "/sys/fs/cgroup/pids/c"}},
-		{"v2_root", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "", 0, "v2: memory, cpu, cpuacct, pids",
-			[]string{"/sys/fs/cgroup"}},
-		{"v2_user", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "0::/user.slice/me", 1000, "v2: memory, cpu, cpuacct, pids",
-			[]string{"/sys/fs/cgroup/user.slice/me"}},
+		{
+			"v1_root", v1, "", 0, "v1: memory, cpu, cpuacct, pids",
+			[]string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids"},
+		},
+		{
+			"v1_user", v1, "4:memory:/a\n3:cpu,cpuacct:/b\n2:pids:/c\n0::/d", 1000, "v1: memory, cpu, cpuacct, pids",
+			[]string{"/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/cpu,cpuacct/b", "/sys/fs/cgroup/pids/c"},
+		},
+		{
+			"v2_root", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "", 0, "v2: memory, cpu, cpuacct, pids",
+			[]string{"/sys/fs/cgroup"},
+		},
+		{
+			"v2_user", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "0::/user.slice/me", 1000, "v2: memory, cpu, cpuacct, pids",
+			[]string{"/sys/fs/cgroup/user.slice/me"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
