@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runDir is guestd's own directory, out of reach for commands of the user.
+const runDir = "/run/assay"
+
+// cgroupRoot is where guestd mounts the guest's cgroup tree for itself.
+const cgroupRoot = runDir + "/cgroup"
+
+var cgroupSerial atomic.Int64
+
+// cgroup is the group of one command's process tree: its limit of processes,
+// its usage, and the handle by which all of it is killed.
+type cgroup struct {
+	path                            string
+	dir                             *os.File
+	cpuStat, memCurrent, pidsEvents *os.File
+}
+
+// mountCgroups prepares the guest's cgroup tree, once.
+func mountCgroups() error {
+	if err := os.MkdirAll(cgroupRoot, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(runDir, 0o711); err != nil {
+		return err
+	}
+	if err := unix.Mount("cgroup2", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("mount cgroup2: %w", err)
+	}
+	if err := os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
+		return fmt.Errorf("enable cgroup controllers: %w", err)
+	}
+	return nil
+}
+
+// newCgroup makes an empty group. processes is the most it may hold, 0 for no
+// bound of its own.
+func newCgroup(processes int) (*cgroup, error) {
+	g := &cgroup{path: filepath.Join(cgroupRoot, "exec-"+strconv.FormatInt(cgroupSerial.Add(1), 10))}
+	if err := os.Mkdir(g.path, 0o700); err != nil {
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	var err error
+	if processes > 0 {
+		err = os.WriteFile(g.path+"/pids.max", strconv.AppendInt(nil, int64(processes), 10), 0)
+	}
+	for _, f := range []struct {
+		name string
+		file **os.File
+	}{{"", &g.dir}, {"/cpu.stat", &g.cpuStat}, {"/memory.current", &g.memCurrent}, {"/pids.events", &g.pidsEvents}} {
+		if err == nil {
+			*f.file, err = os.Open(g.path + f.name)
+		}
+	}
+	if err != nil {
+		g.close()
+		return nil, fmt.Errorf("set up cgroup: %w", err)
+	}
+	return g, nil
+}
+
+// readAt reads a small cgroup file anew.
+func readAt(f *os.File) []byte {
+	var buf [512]byte
+	n, err := unix.Pread(int(f.Fd()), buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return buf[:n]
+}
+
+// field gives the number behind a key in "key value" lines.
+func field(b []byte, key string) int64 {
+	for line := range bytes.Lines(b) {
+		k, v, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		if ok && string(k) == key {
+			n, _ := strconv.ParseInt(string(v), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// cpu is the time the tree has used so far, dead processes included.
+func (g *cgroup) cpu() (user, system time.Duration) {
+	b := readAt(g.cpuStat)
+	return time.Duration(field(b, "user_usec")) * time.Microsecond, time.Duration(field(b, "system_usec")) * time.Microsecond
+}
+
+// memory is what the tree holds now, in bytes.
+func (g *cgroup) memory() int64 {
+	n, _ := strconv.ParseInt(string(bytes.TrimSpace(readAt(g.memCurrent))), 10, 64)
+	return n
+}
+
+// refused counts processes and threads that did not fit.
+func (g *cgroup) refused() int64 { return field(readAt(g.pidsEvents), "max") }
+
+// processesPeak is the most processes and threads there were at one moment.
+func (g *cgroup) processesPeak() int {
+	b, err := os.ReadFile(g.path + "/pids.peak")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(bytes.TrimSpace(b)))
+	return n
+}
+
+// empty reports whether no process is left.
+func (g *cgroup) empty() bool {
+	b, err := os.ReadFile(g.path + "/cgroup.events")
+	return err != nil || field(b, "populated") == 0
+}
+
+// kill ends every process of the tree. No fork slips through: the kernel
+// marks the group, not a list.
+func (g *cgroup) kill() {
+	_ = os.WriteFile(g.path+"/cgroup.kill", []byte("1"), 0) // gone already is as good
+}
+
+// remove takes away an empty group.
+func (g *cgroup) remove() error {
+	g.close()
+	return os.Remove(g.path)
+}
+
+func (g *cgroup) close() {
+	for _, f := range []*os.File{g.dir, g.cpuStat, g.memCurrent, g.pidsEvents} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+
+	"golang.org/x/sys/unix"
+)
+
+// daemon is guestd's state: what outlives a session.
+type daemon struct {
+	log    *slog.Logger
+	reaper *reaper
+	memory int64 // of the machine, in bytes
+	disk   int64
+
+	mu         sync.Mutex
+	session    net.Conn
+	commands   map[string]*command
+	generation int64
+}
+
+// keepDone is how long the result of a command waits for a reader whose
+// session broke.
+const keepDone = 2 * time.Minute
+
+// maxCommands is how many commands may run or wait for a reader at once.
+const maxCommands = 1024
+
+func newDaemon(log *slog.Logger) (*daemon, error) {
+	if err := mountCgroups(); err != nil {
+		return nil, err
+	}
+	d := &daemon{log: log, reaper: newReaper(), commands: map[string]*command{}}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil, err
+	}
+	d.memory = int64(info.Totalram) * int64(max(info.Unit, 1))
+	var st unix.Statfs_t
+	if err := unix.Statfs("/", &st); err != nil {
+		return nil, err
+	}
+	d.disk = int64(st.Blocks) * st.Bsize
+	return d, nil
+}
+
+func (d *daemon) setSession(c net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.session = c
+}
+
+// routes are all requests of a session.
+func (d *daemon) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+guest.PathHello, d.hello)
+	mux.HandleFunc("POST "+guest.PathIdentity, d.identity)
+	mux.HandleFunc("POST "+guest.PathQuiesce, d.quiesce)
+	mux.HandleFunc("POST "+guest.PathExec, d.exec)
+	mux.HandleFunc("POST "+guest.PathKill, d.kill)
+	return mux
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // a broken session has nobody to tell
+}
+
+func (d *daemon) hello(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	reply(w, guest.Hello{Version: guest.Version, Generation: d.generation, Now: time.Now()})
+}
+
+// quiesce ends the session from below once its answer is out: after that
+// nothing of it reads from the link, and main waits for the next.
+func (d *daemon) quiesce(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusNoContent)
+	_ = http.NewResponseController(w).Flush()
+	d.mu.Lock()
+	session := d.session
+	d.mu.Unlock()
+	// Not waited for: Close waits for the session's readers, and one of them
+	// feeds this request.
+	go session.Close()
+}
+
+// identity makes a restored machine unlike its siblings.
+func (d *daemon) identity(w http.ResponseWriter, r *http.Request) {
+	var id guest.Identity
+	if err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&id); err != nil {
+		guest.WriteFault(w, fault.Errorf(fault.Invalid, "decode identity: %w", err))
+		return
+	}
+	if err := setIdentity(id); err != nil {
+		guest.WriteFault(w, err)
+		return
+	}
+	d.mu.Lock()
+	d.generation = id.Generation
+	d.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func setIdentity(id guest.Identity) error {
+	if err := unix.Sethostname([]byte(id.Hostname)); err != nil {
+		return fault.Errorf(fault.Internal, "set hostname: %w", err)
+	}
+	// Each file is replaced, not rewritten: a reader sees the old or the new.
+	for name, content := range map[string]string{
+		"/etc/hostname":        id.Hostname + "\n",
+		"/etc/machine-id":      id.MachineID + "\n",
+		runDir + "/generation": strconv.FormatInt(id.Generation, 10) + "\n",
+		"/etc/hosts":           "127.0.0.1 localhost " + id.Hostname + "\n::1 localhost\n",
+	} {
+		if err := replaceFile(name, content); err != nil {
+			return err
+		}
+	}
+	// Where the guest's kernel keeps its own pool and clock (a real kernel in a
+	// virtual machine) both are stale after a restore; gVisor takes the host's.
+	if pool, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0); err == nil {
+		_, _ = pool.Write(id.Entropy)
+		_ = pool.Close()
+	}
+	if off := time.Since(id.Now); off > time.Second || off < -time.Second {
+		tv := unix.NsecToTimeval(id.Now.UnixNano())
+		if err := unix.Settimeofday(&tv); err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+			return fault.Errorf(fault.Internal, "set clock: %w", err)
+		}
+	}
+	return nil
+}
+
+func replaceFile(name, content string) error {
+	tmp := filepath.Join(filepath.Dir(name), ".assay-"+filepath.Base(name))
+	if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
+		return fault.Errorf(fault.Internal, "write %s: %w", name, err)
+	}
+	if err := os.Rename(tmp, name); err != nil {
+		return fault.Errorf(fault.Internal, "replace %s: %w", name, err)
+	}
+	return nil
+}
+
+// lookup finds a command, or starts it.
+func (d *daemon) lookup(att guest.Attach) (*command, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c, ok := d.commands[att.Spec.Key]; ok {
+		return c, nil
+	}
+	if att.Only {
+		return nil, fault.Errorf(fault.NotFound, "no command with key %s", att.Spec.Key)
+	}
+	if len(d.commands) >= maxCommands {
+		return nil, fault.Errorf(fault.Exhausted, "%d commands are running", len(d.commands))
+	}
+	c, err := d.start(att.Spec)
+	if err != nil {
+		return nil, err
+	}
+	d.commands[att.Spec.Key] = c
+	return c, nil
+}
+
+// forget drops a command after its result was delivered or nobody came for it.
+func (d *daemon) forget(c *command) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.commands, c.spec.Key)
+}
+
+// exec starts a command or attaches to it, and streams both ways.
+func (d *daemon) exec(w http.ResponseWriter, r *http.Request) {
+	in := guest.NewFrameReader(bufio.NewReaderSize(r.Body, 64<<10))
+	t, p, err := in.Next()
+	if err != nil || t != guest.FrameSpec {
+		guest.WriteFault(w, fault.Errorf(fault.Invalid, "exec stream does not begin with its spec"))
+		return
+	}
+	var att guest.Attach
+	if err := json.Unmarshal(p, &att); err != nil {
+		guest.WriteFault(w, fault.Errorf(fault.Invalid, "decode exec: %w", err))
+		return
+	}
+	c, err := d.lookup(att)
+	if err != nil {
+		guest.WriteFault(w, err)
+		return
+	}
+	out := &frameWriter{w: w, rc: http.NewResponseController(w)}
+	if out.json(guest.FrameStarted, guest.Started{PID: c.pid}) != nil {
+		return
+	}
+	if c.stdin != nil && !att.Only {
+		go feed(in, c)
+	}
+	d.deliver(r, c, att, out)
+}
+
+// feed gives a command its input. A program that does not read it, or ends
+// before the end of it, is no error.
+func feed(in *guest.FrameReader, c *command) {
+	for {
+		t, p, err := in.Next()
+		if err != nil {
+			return // the session broke: the command goes on, its input pauses
+		}
+		switch t {
+		case guest.FrameStdin:
+			if _, err := c.stdin.Write(p); err != nil {
+				return
+			}
+		case guest.FrameEOF:
+			_ = c.stdin.Close()
+			return
+		}
+	}
+}
+
+// deliver sends a command's output and result to the reader.
+func (d *daemon) deliver(r *http.Request, c *command, att guest.Attach, out *frameWriter) {
+	gone := func() bool { return r.Context().Err() != nil }
+	unhook := make(chan struct{})
+	defer close(unhook)
+	go func() {
+		select {
+		case <-r.Context().Done():
+			c.stdout.wake()
+			c.stderr.wake()
+		case <-unhook:
+		}
+	}()
+	var copies sync.WaitGroup
+	var lost [2]bool
+	for i, s := range []*stream{c.stdout, c.stderr} {
+		from, t := att.StdoutFrom, guest.FrameStdout
+		if i == 1 {
+			from, t = att.StderrFrom, guest.FrameStderr
+		}
+		copies.Go(func() { lost[i] = !out.copy(s, from, t, gone) })
+	}
+	copies.Wait()
+	if gone() {
+		return
+	}
+	<-c.done
+	if lost[0] || lost[1] {
+		_ = out.json(guest.FrameFault, guest.ToWire(fault.Errorf(fault.Unavailable, "output before the given offset is no longer kept")))
+		return
+	}
+	var err error
+	if c.fault != nil {
+		err = out.json(guest.FrameFault, guest.ToWire(c.fault))
+	} else {
+		err = out.json(guest.FrameResult, c.result)
+	}
+	if err == nil {
+		d.forget(c)
+	}
+}
+
+// frameWriter writes frames of several goroutines to one answer.
+type frameWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+func (f *frameWriter) frame(t guest.FrameType, p []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := guest.WriteFrame(f.w, t, p); err != nil {
+		return err
+	}
+	return f.rc.Flush()
+}
+
+func (f *frameWriter) json(t guest.FrameType, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return f.frame(t, b)
+}
+
+// copy sends a stream from an offset to its end; false means that it could not.
+func (f *frameWriter) copy(s *stream, from int64, t guest.FrameType, gone func() bool) bool {
+	buf := make([]byte, 64<<10)
+	for {
+		n, end, ok := s.read(buf, from, gone)
+		if !ok || end {
+			return ok
+		}
+		if f.frame(t, buf[:n]) != nil {
+			return false
+		}
+		from += int64(n)
+	}
+}
+
+func (d *daemon) kill(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	d.mu.Lock()
+	c, ok := d.commands[key]
+	d.mu.Unlock()
+	if !ok {
+		guest.WriteFault(w, fault.Errorf(fault.NotFound, "no command with key %s", key))
+		return
+	}
+	select {
+	case <-c.done:
+	default:
+		c.end(guest.Killed)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+
+	"golang.org/x/sys/unix"
+)
+
+// command is one exec, from start until its result has been fetched.
+type command struct {
+	spec           guest.ExecSpec
+	stdout, stderr *stream
+	stdin          *os.File // our end of the stdin pipe, nil with StdinFile
+	pid            int
+	group          *cgroup
+	started        time.Time
+	diskBefore     int64
+
+	mu    sync.Mutex
+	cause guest.Cause // set by whoever ended it first
+	disk  int64
+	peak  int64
+
+	done   chan struct{} // closed when result or fault is set
+	result guest.Result
+	fault  error
+}
+
+// endWait bounds how long a killed tree may take to be gone.
+const endWait = 10 * time.Second
+
+// drainWait is how long a command that leaves processes behind may still
+// deliver output after it ended.
+const drainWait = 50 * time.Millisecond
+
+// end kills the command's tree; the first cause stays.
+func (c *command) end(cause guest.Cause) {
+	c.mu.Lock()
+	if c.cause == "" {
+		c.cause = cause
+	}
+	c.mu.Unlock()
+	c.group.kill()
+}
+
+// start starts a command. An error means that it did not start; a program that
+// does not exist is an outcome of the command, not an error.
+func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
+	if err := spec.Check(); err != nil {
+		return nil, err
+	}
+	c := &command{spec: spec, done: make(chan struct{})}
+	c.stdout = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
+	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
+	var f files
+	defer f.closeAll()
+	stdin, err := c.openStdin(&f)
+	if err != nil {
+		return nil, err
+	}
+	outR, outW, err := f.pipe()
+	if err != nil {
+		return nil, err
+	}
+	errR, errW, err := f.pipe()
+	if err != nil {
+		return nil, err
+	}
+	if c.group, err = newCgroup(spec.Limits.Processes); err != nil {
+		return nil, err
+	}
+	c.diskBefore = diskUsed()
+	plan, err := d.plan(spec)
+	if err != nil {
+		_ = c.group.remove()
+		return nil, err
+	}
+	p, err := d.launch(plan, c.group, [3]*os.File{stdin, outW, errW})
+	if err != nil {
+		_ = c.group.remove()
+		return nil, err
+	}
+	c.pid, c.started = p.pid, p.started
+	// What the child has now, this process must not hold: the pipes' ends are
+	// how the end of its output is seen.
+	f.keep(outR, errR)
+	if c.stdin != nil {
+		f.keep(c.stdin)
+	}
+	f.closeAll()
+	go d.follow(c, p, outR, errR)
+	return c, nil
+}
+
+// openStdin gives the file that becomes the program's stdin.
+func (c *command) openStdin(f *files) (*os.File, error) {
+	if c.spec.StdinFile == "" {
+		r, w, err := f.pipe()
+		c.stdin = w
+		return r, err
+	}
+	file, err := os.OpenFile(c.spec.StdinFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fault.Errorf(fault.NotFound, "open input file: %w", err)
+	}
+	f.add(file)
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, fault.Errorf(fault.Invalid, "input %s is not a regular file", c.spec.StdinFile)
+	}
+	return file, nil
+}
+
+// follow watches a running command to its end and files the result.
+func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
+	var readers sync.WaitGroup
+	readers.Go(func() { pump(outR, c.stdout) })
+	readers.Go(func() { pump(errR, c.stderr) })
+	watched := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.watch(stop)
+	}()
+
+	failure, end, err := p.wait(c)
+	wall := time.Since(c.started)
+	close(stop)
+	<-watched
+	if !p.isolated && !c.spec.Leave || c.ended() {
+		c.group.kill()
+	}
+	if c.stdin != nil {
+		_ = c.stdin.Close()
+	}
+	out := bringOut(p.root(), c.spec)
+	p.release()
+
+	drained := make(chan struct{})
+	go func() {
+		readers.Wait()
+		close(drained)
+	}()
+	if c.spec.Leave {
+		select {
+		case <-drained:
+		case <-time.After(drainWait):
+		}
+	} else {
+		<-drained
+	}
+	c.stdout.end()
+	c.stderr.end()
+	c.fault = err
+	if failure != nil && err == nil {
+		c.notStarted(failure)
+	}
+	c.finish(end, failure, wall, out)
+	close(c.done)
+	go d.retire(c)
+}
+
+// pump reads a pipe to its end into a stream.
+func pump(r *os.File, s *stream) {
+	defer r.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			s.append(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// ended reports whether somebody ended the command.
+func (c *command) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause != ""
+}
+
+// notStarted makes an outcome of a child that could not start its program, as
+// a shell would: 127 not found, 126 not executable.
+func (c *command) notStarted(f *childFailure) {
+	errno := syscall.Errno(f.Errno)
+	if f.Step != stepExec && f.Step != stepDir {
+		c.fault = fault.Errorf(fault.Internal, "%s for %s: %w", stepNames[f.Step], c.spec.Argv[0], errno)
+		return
+	}
+	c.stderr.mu.Lock()
+	c.stderr.buf = fmt.Appendf(c.stderr.buf, "assay: %s %s: %s\n", stepNames[f.Step], c.spec.Argv[0], errno)
+	c.stderr.mu.Unlock()
+}
+
+// finish fills in the result.
+func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration, out []guest.OutputFile) {
+	user, system := c.group.cpu()
+	status := syscall.WaitStatus(end.Status)
+	ex := &c.result.Exit
+	ex.Code = -1
+	switch {
+	case failure != nil:
+		ex.Cause, ex.Code = guest.Exited, 126
+		if errno := syscall.Errno(failure.Errno); errors.Is(errno, syscall.ENOENT) {
+			ex.Code = 127
+		}
+	case status.Signaled():
+		ex.Cause, ex.Signal = guest.Signaled, int(status.Signal())
+		if status.Signal() == unix.SIGXFSZ {
+			ex.Cause = guest.DiskLimit
+		}
+	default:
+		ex.Cause, ex.Code = guest.Exited, status.ExitStatus()
+	}
+	l := c.spec.Limits
+	c.mu.Lock()
+	switch {
+	case c.cause != "":
+		ex.Cause = c.cause
+	case l.CPU > 0 && user+system > l.CPU:
+		ex.Cause = guest.CPULimit
+	case c.group.refused() > 0:
+		ex.Cause = guest.ProcessLimit
+	}
+	c.mu.Unlock()
+	if ex.Cause != guest.Exited {
+		ex.Code = -1
+	}
+	ex.StdoutDropped, ex.StderrDropped = c.stdout.dropped(), c.stderr.dropped()
+	ex.OutputTruncated = ex.StdoutDropped+ex.StderrDropped > 0
+	c.result.Usage = guest.Usage{
+		CPUUser: user, CPUSystem: system, Wall: wall,
+		MemoryPeak:    max(c.peak, end.Usage.Maxrss<<10),
+		ProcessesPeak: c.group.processesPeak(),
+		StdoutBytes:   c.stdout.total, StderrBytes: c.stderr.total,
+		DiskBytes: max(c.disk, 0),
+	}
+	c.result.Files = out
+}
+
+// retire gives back what the command held, when nothing of it runs any more.
+func (d *daemon) retire(c *command) {
+	for range time.Tick(20 * time.Millisecond) {
+		if c.group.empty() {
+			break
+		}
+	}
+	if err := c.group.remove(); err != nil {
+		d.log.Warn("remove cgroup", "err", err)
+	}
+}
+
+// files closes what was opened, except what is kept.
+type files struct{ open []*os.File }
+
+func (f *files) add(files ...*os.File) { f.open = append(f.open, files...) }
+
+func (f *files) pipe() (r, w *os.File, err error) {
+	if r, w, err = os.Pipe(); err != nil {
+		return nil, nil, fault.Errorf(fault.Exhausted, "make pipe: %w", err)
+	}
+	f.add(r, w)
+	return r, w, nil
+}
+
+// socketPair gives two connected sockets; the first does not block.
+func (f *files) socketPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fds[0], true)
+	}
+	if err != nil {
+		return nil, nil, fault.Errorf(fault.Exhausted, "make socket pair: %w", err)
+	}
+	ours, theirs = os.NewFile(uintptr(fds[0]), "ends"), os.NewFile(uintptr(fds[1]), "ends")
+	f.add(ours, theirs)
+	return ours, theirs, nil
+}
+
+// keep takes files out of what closeAll closes.
+func (f *files) keep(keep ...*os.File) {
+	rest := f.open[:0]
+	for _, o := range f.open {
+		kept := false
+		for _, k := range keep {
+			kept = kept || o == k
+		}
+		if !kept {
+			rest = append(rest, o)
+		}
+	}
+	f.open = rest
+}
+
+func (f *files) closeAll() {
+	for _, o := range f.open {
+		_ = o.Close()
+	}
+	f.open = nil
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A command starts by fork and a handful of raw system calls in the child: the
+// alternative, a second program in between that sets limits and namespaces,
+// costs two more process starts for each test case.
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// mountPoint is one filesystem that an isolated command gets for itself.
+type mountPoint struct {
+	source, target, fstype, options *byte
+	flags                           uintptr
+}
+
+type rlimit struct {
+	resource uintptr
+	value    unix.Rlimit
+}
+
+// childPlan is all a child needs, as pointers made before the fork: after it,
+// nothing may be allocated.
+type childPlan struct {
+	path       *byte
+	argv, envv []*byte
+	dir        *byte
+	stdio      [3]uintptr
+	cgroup     uintptr // descriptor of the cgroup's directory
+	isolated   bool
+	mounts     []mountPoint
+	rlimits    []rlimit
+	uid, gid   uintptr
+	dropCaps   []uintptr // bounding capabilities a root command loses
+	tty        bool      // stdio is a terminal that becomes the controlling one
+	failures   uintptr   // pipe: step and errno of a child that could not start
+	ends       uintptr   // socket: childEnd of an isolated command; its end of file releases the namespaces
+}
+
+// childFailure is what a child writes when it cannot start its program.
+type childFailure struct {
+	Step  int32
+	Errno int32
+}
+
+// childEnd is what the first process of an isolated command writes when the
+// program ended.
+type childEnd struct {
+	Status int32
+	_      int32
+	Usage  syscall.Rusage
+}
+
+// The steps at which a child can fail.
+const (
+	stepNone int32 = iota
+	stepMount
+	stepFork
+	stepLimits
+	stepUser
+	stepDir
+	stepExec
+)
+
+var stepNames = [...]string{"start", "mount a fresh directory", "fork", "set limits", "change the user", "enter the directory", "execute"}
+
+// busyTries times 2 ms is how long an executable may be busy.
+const busyTries = 500
+
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}
+
+// forkChild makes the child of the plan and gives its process ID. It returns
+// as soon as the child exists; a failure of the child's own steps comes
+// through plan.failures.
+func forkChild(p *childPlan) (int, error) {
+	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
+	if p.isolated {
+		args.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+	}
+	// No descriptor may be made between fork and exec elsewhere that is not
+	// yet close-on-exec; and while a program file is open for writing in this
+	// process, a child must not inherit it (ETXTBSY). ForkLock gives both.
+	syscall.ForkLock.Lock()
+	pid, errno := forkAndRun(p, &args)
+	syscall.ForkLock.Unlock()
+	if errno != 0 {
+		return 0, errno
+	}
+	return pid, nil
+}
+
+// forkAndRun forks; the child never returns. In the child no Go code that may
+// allocate, grow the stack or block in the runtime is allowed: only raw system
+// calls on what the plan holds.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
+	var (
+		pid       uintptr
+		errno     syscall.Errno
+		fail      childFailure
+		end       childEnd
+		i         int
+		wpid      uintptr
+		status    int32
+		capHead   [2]uint32
+		capData   [6]uint32
+		rootSlash = [2]byte{'/', 0}
+		busyWait  = unix.Timespec{Nsec: 2_000_000}
+		none      = [5]byte{'n', 'o', 'n', 'e', 0}
+	)
+	beforeFork()
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
+	if errno != 0 || pid != 0 {
+		afterFork()
+		return int(pid), errno
+	}
+	afterForkInChild()
+
+	if p.isolated {
+		fail.Step = stepMount
+		_, _, errno = syscall.RawSyscall6(unix.SYS_MOUNT, uintptr(unsafe.Pointer(&none[0])), uintptr(unsafe.Pointer(&rootSlash[0])), 0, unix.MS_REC|unix.MS_PRIVATE, 0, 0)
+		if errno != 0 {
+			goto failed
+		}
+		for i = 0; i < len(p.mounts); i++ {
+			_, _, errno = syscall.RawSyscall6(unix.SYS_MOUNT,
+				uintptr(unsafe.Pointer(p.mounts[i].source)), uintptr(unsafe.Pointer(p.mounts[i].target)),
+				uintptr(unsafe.Pointer(p.mounts[i].fstype)), p.mounts[i].flags, uintptr(unsafe.Pointer(p.mounts[i].options)), 0)
+			if errno != 0 {
+				goto failed
+			}
+		}
+		fail.Step = stepFork
+		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			goto failed
+		}
+		if pid != 0 {
+			goto first
+		}
+	}
+
+	fail.Step = stepLimits
+	for i = 0; i < len(p.rlimits); i++ {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, p.rlimits[i].resource, uintptr(unsafe.Pointer(&p.rlimits[i].value)), 0, 0, 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	if errno != 0 {
+		goto failed
+	}
+	// The plan's descriptors are all above 2, so no target overwrites a source.
+	for i = 0; i < 3; i++ {
+		_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, p.stdio[i], uintptr(i), 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	if p.tty {
+		_, _, errno = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	fail.Step = stepUser
+	for i = 0; i < len(p.dropCaps); i++ {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, p.dropCaps[i], 0, 0, 0, 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
+	if errno != 0 {
+		goto failed
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SETRESGID, p.gid, p.gid, p.gid)
+	if errno != 0 {
+		goto failed
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, p.uid, p.uid, p.uid)
+	if errno != 0 {
+		goto failed
+	}
+	if p.uid != 0 {
+		capHead[0] = unix.LINUX_CAPABILITY_VERSION_3
+		_, _, errno = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&capHead[0])), uintptr(unsafe.Pointer(&capData[0])), 0)
+		if errno != 0 {
+			goto failed
+		}
+	}
+	_, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
+	if errno != 0 {
+		goto failed
+	}
+	fail.Step = stepDir
+	_, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0)
+	if errno != 0 {
+		goto failed
+	}
+	fail.Step = stepExec
+	// A program file just written by guestd may still be open for writing in
+	// another child between its fork and its exec: that passes in microseconds.
+	for i = 0; i < busyTries; i++ {
+		_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(p.path)), uintptr(unsafe.Pointer(&p.argv[0])), uintptr(unsafe.Pointer(&p.envv[0])))
+		if errno != unix.ETXTBSY {
+			break
+		}
+		_, _, _ = syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&busyWait)), 0, 0)
+	}
+
+failed:
+	fail.Errno = int32(errno)
+	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, p.failures, uintptr(unsafe.Pointer(&fail)), unsafe.Sizeof(fail))
+	for {
+		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
+	}
+
+first:
+	// The first process of the new PID namespace: reap until the program ends,
+	// end what it left, say how it ended, and stay until guestd has brought out
+	// the files that only exist in this mount namespace.
+	// It keeps no descriptor but p.ends: it would hold open the pipes of other
+	// commands.
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, p.ends-1, 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, p.ends+1, uintptr(^uint32(0)), 0)
+	for {
+		wpid, _, errno = syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), 0, uintptr(unsafe.Pointer(&end.Usage)), 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 || wpid == pid {
+			break
+		}
+	}
+	end.Status = status
+	_, _, _ = syscall.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, p.ends, uintptr(unsafe.Pointer(&end)), unsafe.Sizeof(end))
+	_, _, _ = syscall.RawSyscall(unix.SYS_READ, p.ends, uintptr(unsafe.Pointer(&status)), unsafe.Sizeof(status))
+	for {
+		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}

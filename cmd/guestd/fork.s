@@ -1,0 +1,1 @@
+// This file lets fork.go declare functions that the runtime defines.

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+
+	"golang.org/x/sys/unix"
+)
+
+// The user that commands run as unless they say "root".
+const (
+	userID   = 1000
+	userHome = "/home/user"
+)
+
+// defaultEnv is the whole environment of a command that does not bring its
+// own: nothing of guestd's or the host's is ever in it.
+var defaultEnv = []string{
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME=" + userHome, "USER=user", "LANG=C.UTF-8", "TERM=dumb",
+}
+
+// addressSpace is what a command with a memory limit may reserve: enough for
+// runtimes that reserve and do not touch, and small enough that an absurd
+// allocation fails in the program instead of being killed later.
+const addressSpace = 64 << 30
+
+// reachingCaps are the capabilities a root command does not keep: with them it
+// could reach guestd, other commands, or kernel surface no program needs.
+var reachingCaps = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_SYS_BOOT,
+	unix.CAP_SYS_TIME, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_MKNOD,
+	unix.CAP_AUDIT_WRITE, unix.CAP_MAC_ADMIN, unix.CAP_SYSLOG, unix.CAP_BPF, unix.CAP_PERFMON,
+}
+
+// plan makes the child's plan, descriptors excepted.
+func (d *daemon) plan(spec guest.ExecSpec) (*childPlan, error) {
+	env := spec.Env
+	if env == nil {
+		env = defaultEnv
+	}
+	dir := spec.Dir
+	if dir == "" {
+		dir = userHome
+	}
+	p := &childPlan{uid: userID, gid: userID, isolated: spec.Isolated}
+	if spec.User == "root" {
+		p.uid, p.gid, p.dropCaps = 0, 0, reachingCaps
+	}
+	var err error
+	if p.path, err = syscall.BytePtrFromString(lookPath(spec.Argv[0], dir, env)); err != nil {
+		return nil, fault.Errorf(fault.Invalid, "command name holds a NUL byte")
+	}
+	if p.argv, err = syscall.SlicePtrFromStrings(spec.Argv); err != nil {
+		return nil, fault.Errorf(fault.Invalid, "argument holds a NUL byte")
+	}
+	if p.envv, err = syscall.SlicePtrFromStrings(env); err != nil {
+		return nil, fault.Errorf(fault.Invalid, "environment holds a NUL byte")
+	}
+	if p.dir, err = syscall.BytePtrFromString(dir); err != nil {
+		return nil, fault.Errorf(fault.Invalid, "directory holds a NUL byte")
+	}
+	p.rlimits = rlimits(spec.Limits, d.memory)
+	if spec.Isolated {
+		if p.mounts, err = d.freshMounts(spec); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// lookPath finds a program as execvp would; what is not found is given back
+// as it is, and execve then says why.
+func lookPath(name, dir string, env []string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for _, kv := range env {
+		list, ok := strings.CutPrefix(kv, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, d := range strings.Split(list, ":") {
+			if !path.IsAbs(d) {
+				d = path.Join(dir, d)
+			}
+			p := path.Join(d, name)
+			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return p
+			}
+		}
+	}
+	return name
+}
+
+func rlimits(l guest.Limits, memory int64) []rlimit {
+	set := []rlimit{
+		{unix.RLIMIT_CORE, unix.Rlimit{}},
+		{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 1024, Max: 4096}},
+		{unix.RLIMIT_MEMLOCK, unix.Rlimit{Cur: 8 << 20, Max: 8 << 20}},
+	}
+	both := func(res uintptr, n uint64) { set = append(set, rlimit{res, unix.Rlimit{Cur: n, Max: n}}) }
+	if l.OpenFiles > 0 {
+		both(unix.RLIMIT_NOFILE, uint64(l.OpenFiles))
+	}
+	if l.CPU > 0 { // whole seconds, behind the watch
+		both(unix.RLIMIT_CPU, uint64((l.CPU+2*time.Second-1)/time.Second))
+	}
+	if l.FileSize > 0 {
+		both(unix.RLIMIT_FSIZE, uint64(l.FileSize))
+	}
+	if l.Memory > 0 {
+		memory = l.Memory
+		both(unix.RLIMIT_AS, addressSpace)
+	}
+	stack := uint64(memory)
+	if l.Stack > 0 {
+		stack = uint64(l.Stack)
+	}
+	both(unix.RLIMIT_STACK, stack)
+	return set
+}
+
+// freshMounts are the filesystems of an isolated command.
+func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
+	size := d.disk
+	if spec.Limits.Disk > 0 {
+		size = min(size, spec.Limits.Disk)
+	}
+	var list []mountPoint
+	add := func(target, fstype, options string) error {
+		t, err := syscall.BytePtrFromString(path.Clean(target))
+		if err != nil || !path.IsAbs(target) {
+			return fault.Errorf(fault.Invalid, "fresh directory %q is not an absolute path", target)
+		}
+		name, _ := syscall.BytePtrFromString(fstype)
+		opts, _ := syscall.BytePtrFromString(options)
+		list = append(list, mountPoint{name, t, name, opts, unix.MS_NOSUID | unix.MS_NODEV})
+		return nil
+	}
+	for _, dir := range append([]string{"/tmp", "/var/tmp", "/dev/shm"}, spec.FreshDirs...) {
+		mode, owner := "1777", 0
+		switch dir {
+		case "/tmp", "/var/tmp", "/dev/shm":
+		default:
+			mode, owner = "755", userID
+		}
+		if err := add(dir, "tmpfs", fmt.Sprintf("size=%d,mode=%s,uid=%d,gid=%d", size, mode, owner, owner)); err != nil {
+			return nil, err
+		}
+	}
+	return list, add("/proc", "proc", "")
+}
+
+// process is a launched child and how its end arrives.
+type process struct {
+	pid      int
+	started  time.Time
+	isolated bool
+	reaped   <-chan reaped
+	failures *os.File
+	ends     *os.File
+}
+
+// launch starts the child of a plan in a cgroup.
+func (d *daemon) launch(plan *childPlan, g *cgroup, stdio [3]*os.File) (*process, error) {
+	var f files
+	defer f.closeAll()
+	failR, failW, err := f.pipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{isolated: plan.isolated, failures: failR}
+	plan.failures = failW.Fd()
+	if plan.isolated {
+		ours, theirs, err := f.socketPair()
+		if err != nil {
+			return nil, err
+		}
+		p.ends, plan.ends = ours, theirs.Fd()
+	}
+	plan.cgroup = g.dir.Fd()
+	for i, s := range stdio {
+		// Fd would switch our end of a pipe to blocking; these are the child's.
+		plan.stdio[i] = s.Fd()
+	}
+	p.started = time.Now()
+	p.pid, p.reaped, err = d.reaper.start(func() (int, error) { return forkChild(plan) })
+	if err != nil {
+		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
+			return nil, fault.Errorf(fault.Exhausted, "fork: %w", err)
+		}
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	f.keep(failR)
+	if p.ends != nil {
+		f.keep(p.ends)
+	}
+	return p, nil
+}
+
+// wait waits for the program's end. failure is set when it never started.
+func (p *process) wait(c *command) (failure *childFailure, end childEnd, err error) {
+	defer p.failures.Close()
+	buf := make([]byte, binary.Size(childFailure{}))
+	if n, _ := io.ReadFull(p.failures, buf); n == len(buf) {
+		failure = &childFailure{}
+		_ = binary.Read(bytes.NewReader(buf), binary.NativeEndian, failure) // the size is right
+	}
+	if !p.isolated {
+		r := <-p.reaped
+		return failure, childEnd{Status: int32(r.status), Usage: r.usage}, nil
+	}
+	raw := make([]byte, binary.Size(end))
+	if n, _ := io.ReadFull(p.ends, raw); n == len(raw) {
+		_ = binary.Read(bytes.NewReader(raw), binary.NativeEndian, &end)
+		return failure, end, nil
+	}
+	// The first process was killed with its tree: by us, or by the kernel.
+	r := <-p.reaped
+	if !c.ended() && failure == nil {
+		return nil, end, fault.Errorf(fault.Internal, "first process of the command ended by itself, status %#x", int(r.status))
+	}
+	return failure, childEnd{Status: int32(r.status), Usage: r.usage}, nil
+}
+
+// root is where the program's files are to be seen from here: an isolated
+// command has mounts of its own, there for as long as its first process is.
+func (p *process) root() string {
+	if p.isolated {
+		return fmt.Sprintf("/proc/%d/root", p.pid)
+	}
+	return "/"
+}
+
+// release lets the namespaces of an isolated command go: its first process
+// waits for this socket to close.
+func (p *process) release() {
+	if p.ends != nil {
+		_ = p.ends.Close()
+	}
+}

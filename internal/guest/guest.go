@@ -1,0 +1,23 @@
+// Package guest is the link to guestd, our process inside every sandbox: the
+// words both sides use, the wire, and the host's Client. Start with Client and
+// ExecSpec; cmd/guestd is the other side.
+//
+// The wire is HTTP/2 without TLS over one byte stream that the driver gives.
+// A session on that stream is disposable: it ends before a snapshot, and the
+// machine and each machine restored from it open a new one (link.go). Execs,
+// terminals and watches live in guestd under their keys and are attached to
+// again, so a broken session loses nothing and runs nothing twice.
+//
+// The package must not know drivers, templates, judging or any store. What
+// comes from the guest is hostile input: every length is bounded here.
+package guest
+
+// InitPath is where guestd lies in every root filesystem.
+const InitPath = "/.assay/guestd"
+
+// LinkFD is the descriptor on which guestd finds its link when the driver
+// hands it over by inheritance.
+const LinkFD = 3
+
+// Version is the wire's version. Host and guestd must have the same.
+const Version = 1

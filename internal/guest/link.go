@@ -1,0 +1,301 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// A session begins with a preamble in each direction: a fixed magic and a
+// nonce of the host. Both sides throw away bytes until they see it, so what an
+// earlier session left on the stream does no harm. guestd also says when it
+// has begun to wait: the host then knows that no reader of an earlier session
+// is left, sends its preamble again if the first one was eaten, and may take a
+// snapshot.
+const (
+	hostMagic  = "assay-link-open\n"
+	guestMagic = "assay-link-here\n"
+	idleMagic  = "assay-link-idle\n"
+	magicLen   = 16
+	nonceLen   = 16
+	// maxStale bounds what is thrown away while looking for a preamble: more
+	// than the buffers of the stream and of a session together can hold.
+	maxStale = 64 << 20
+)
+
+// session is one session's view of the link: it can be closed without closing
+// the link, and once Close returns, nothing of it reads from the link any more
+// (a reader left over would eat the next session's bytes).
+type session struct {
+	net.Conn
+	mu      sync.Mutex
+	closed  bool
+	readers sync.WaitGroup
+	done    chan struct{}
+	head    []byte // bytes read ahead of the session, given out first
+}
+
+func newSession(link net.Conn) *session {
+	return &session{Conn: link, done: make(chan struct{})}
+}
+
+func (s *session) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return 0, net.ErrClosed
+	}
+	s.readers.Add(1)
+	s.mu.Unlock()
+	defer s.readers.Done()
+	if len(s.head) > 0 { // only one goroutine reads a session
+		n := copy(p, s.head)
+		s.head = s.head[n:]
+		return n, nil
+	}
+	return s.Conn.Read(p)
+}
+
+func (s *session) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return 0, net.ErrClosed
+	}
+	s.readers.Add(1)
+	s.mu.Unlock()
+	defer s.readers.Done()
+	return s.Conn.Write(p)
+}
+
+// Close interrupts the session's reads and writes, waits for them, and leaves
+// the link open and without deadlines.
+func (s *session) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	if first {
+		_ = s.Conn.SetDeadline(time.Unix(1, 0))
+	}
+	s.mu.Unlock()
+	if !first {
+		<-s.done
+		return nil
+	}
+	s.readers.Wait()
+	err := s.Conn.SetDeadline(time.Time{})
+	close(s.done)
+	return err
+}
+
+// setDeadline keeps a closed session from touching the next one's deadlines.
+func (s *session) setDeadline(set func(time.Time) error, t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return net.ErrClosed
+	}
+	return set(t)
+}
+
+func (s *session) SetDeadline(t time.Time) error { return s.setDeadline(s.Conn.SetDeadline, t) }
+func (s *session) SetReadDeadline(t time.Time) error {
+	return s.setDeadline(s.Conn.SetReadDeadline, t)
+}
+
+func (s *session) SetWriteDeadline(t time.Time) error {
+	return s.setDeadline(s.Conn.SetWriteDeadline, t)
+}
+
+// awaitMagic reads from r, one byte at a time so that nothing behind it is
+// taken, until one of the magics has passed by, and says which.
+func awaitMagic(r io.Reader, magics ...string) (string, error) {
+	var window [magicLen]byte
+	for range maxStale {
+		copy(window[:], window[1:])
+		if _, err := io.ReadFull(r, window[magicLen-1:]); err != nil {
+			return "", err
+		}
+		for _, m := range magics {
+			if string(window[:]) == m {
+				return m, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no session preamble within %d bytes", maxStale)
+}
+
+// Accept waits on guestd's side for the host to open the next session and
+// answers it. An io.EOF means that the host's end is closed for good.
+func Accept(link net.Conn) (net.Conn, error) {
+	if _, err := io.WriteString(link, idleMagic); err != nil {
+		return nil, err
+	}
+	if _, err := awaitMagic(link, hostMagic); err != nil {
+		return nil, err
+	}
+	// The host may have sent its preamble more than once: answer each new
+	// nonce, pass over the same one, and begin with the first other bytes.
+	var last []byte
+	for {
+		nonce := make([]byte, nonceLen)
+		if _, err := io.ReadFull(link, nonce); err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(nonce, last) {
+			if _, err := link.Write(append([]byte(guestMagic), nonce...)); err != nil {
+				return nil, err
+			}
+			last = nonce
+		}
+		head := make([]byte, magicLen)
+		if _, err := io.ReadFull(link, head); err != nil {
+			return nil, err
+		}
+		if string(head) != hostMagic {
+			s := newSession(link)
+			s.head = head
+			return s, nil
+		}
+	}
+}
+
+// open opens a session on the host's side.
+func open(ctx context.Context, link net.Conn) (*session, error) {
+	hello := make([]byte, magicLen+nonceLen)
+	copy(hello, hostMagic)
+	_, _ = rand.Read(hello[magicLen:]) // never fails, by its documentation
+	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
+	// Writing beside reading: the other side may be writing first, and a
+	// stream need not have a buffer.
+	sends := make(chan struct{}, 1)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for range sends {
+			if _, err := link.Write(hello); err != nil {
+				return
+			}
+		}
+	})
+	defer func() {
+		close(sends)
+		writer.Wait()
+		if !stop() {
+			_ = link.SetDeadline(time.Time{})
+		}
+	}()
+	sends <- struct{}{}
+	nonce := make([]byte, nonceLen)
+	for {
+		m, err := awaitMagic(link, guestMagic, idleMagic)
+		if err != nil {
+			return nil, ctxCause(ctx, err)
+		}
+		if m == idleMagic {
+			select {
+			case sends <- struct{}{}:
+			default: // one is on its way already
+			}
+			continue
+		}
+		if _, err := io.ReadFull(link, nonce); err != nil {
+			return nil, ctxCause(ctx, err)
+		}
+		if bytes.Equal(nonce, hello[magicLen:]) {
+			return newSession(link), nil
+		}
+	}
+}
+
+// awaitIdle reads until guestd says that it waits for a new session.
+func awaitIdle(ctx context.Context, link net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if !stop() {
+			_ = link.SetDeadline(time.Time{})
+		}
+	}()
+	_, err := awaitMagic(link, idleMagic)
+	return ctxCause(ctx, err)
+}
+
+// ctxCause prefers the context's reason to the deadline error it provoked.
+func ctxCause(ctx context.Context, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// Serve answers the requests of one session until it ends. Handlers still at
+// work when it ends have their contexts cancelled and are waited for.
+func Serve(conn net.Conn, h http.Handler) {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	var handlers sync.WaitGroup
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handlers.Add(1)
+			defer handlers.Done()
+			h.ServeHTTP(w, r)
+		}),
+		Protocols: &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          4096,
+			MaxReadFrameSize:              256 << 10,
+			MaxReceiveBufferPerConnection: 4<<20 - 1,
+			MaxReceiveBufferPerStream:     256 << 10,
+		},
+		ErrorLog: nil,
+	}
+	ln := &oneListener{conn: conn, ended: make(chan struct{})}
+	_ = srv.Serve(ln) // returns when the session's connection is closed
+	_ = srv.Close()
+	_ = conn.Close()
+	handlers.Wait()
+}
+
+// oneListener hands out one connection and then waits for its end.
+type oneListener struct {
+	conn  net.Conn
+	once  sync.Once
+	ended chan struct{}
+	end   sync.Once
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	var c net.Conn
+	l.once.Do(func() { c = &endingConn{Conn: l.conn, ln: l} })
+	if c != nil {
+		return c, nil
+	}
+	<-l.ended
+	return nil, net.ErrClosed
+}
+
+func (l *oneListener) Close() error {
+	l.end.Do(func() { close(l.ended) })
+	return nil
+}
+
+func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// endingConn ends the listener when the server closes the connection.
+type endingConn struct {
+	net.Conn
+	ln *oneListener
+}
+
+func (c *endingConn) Close() error {
+	err := c.Conn.Close()
+	_ = c.ln.Close()
+	return err
+}

@@ -1,0 +1,59 @@
+// Package bootfile is what the gVisor driver tells its boot process besides
+// gVisor's own configuration. Start with File. It must import nothing heavy:
+// the boot process links it.
+package bootfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+const name = "boot.json"
+
+// File is the content.
+type File struct {
+	// Procs are the cgroup.procs files of the machine's cgroups on the host:
+	// one for each hierarchy of cgroup v1, or the only one of v2.
+	Procs []string `json:"procs"`
+	// Memory is what the guest is told to have, in bytes.
+	Memory int64 `json:"memory"`
+	// CPUs is how many processors the guest sees.
+	CPUs int `json:"cpus"`
+}
+
+// Write puts the file into a bundle directory.
+func (f File) Write(bundle string) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(bundle, name), b, 0o600)
+}
+
+// Read reads the file of a bundle directory.
+func Read(bundle string) (File, error) {
+	var f File
+	b, err := os.ReadFile(filepath.Join(bundle, name))
+	if err != nil {
+		return f, err
+	}
+	return f, json.Unmarshal(b, &f)
+}
+
+// Join moves a process into the machine's cgroups.
+func (f File) Join(pid int) error {
+	for _, p := range f.Procs {
+		if err := os.WriteFile(p, strconv.AppendInt(nil, int64(pid), 10), 0); err != nil {
+			return fmt.Errorf("join cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// Flags are the boot command's flags for the machine's size.
+func (f File) Flags() []string {
+	return []string{"--total-memory=" + strconv.FormatInt(f.Memory, 10), "--cpu-num=" + strconv.Itoa(f.CPUs)}
+}
