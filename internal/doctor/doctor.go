@@ -72,6 +72,9 @@ type Host struct {
 	// Space gives what is free on the filesystem that holds, or would hold, a
 	// path.
 	Space func(path string) (Space, error)
+	// Writable says why a directory, or the nearest one above it that exists,
+	// cannot be written to; nil when it can.
+	Writable func(path string) error
 	// MakeCgroup makes a cgroup below a directory and removes it again.
 	MakeCgroup func(dir string) error
 	// MakeUserNamespace starts a program in a user namespace of its own.

@@ -21,8 +21,8 @@ func checkUser(_ context.Context, h *Host) Finding {
 	if h.UID == 0 {
 		return ok("root")
 	}
-	return warn(fmt.Sprintf("uid %d, not root: no wall around a machine on the host side (memory, cpu, processes), only the limits inside; no machines with a network; templates need uidmap", h.UID),
-		"run assay as root where results count; machines themselves never run as root on the host")
+	return warn(fmt.Sprintf("uid %d, not root: no cgroup of the host around a machine, only the limits inside", h.UID),
+		"run assay as root where results count")
 }
 
 func checkKernel(_ context.Context, h *Host) Finding {

@@ -23,6 +23,9 @@ func checkDisk(_ context.Context, h *Host) Finding {
 	if err != nil {
 		return fail(fmt.Sprintf("%s: %v", h.DataDir, err), "give a usable place with --data-dir")
 	}
+	if err := h.Writable(h.DataDir); err != nil {
+		return fail(fmt.Sprintf("%s cannot be written: %v", h.DataDir, err), "give another place with --data-dir, or make this one yours")
+	}
 	detail := fmt.Sprintf("%s free in %s", size(space.Bytes), h.DataDir)
 	switch {
 	case space.Bytes < diskNeeded:

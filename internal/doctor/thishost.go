@@ -34,6 +34,7 @@ func ThisHost(dataDir string) (*Host, error) {
 		BinDir:            filepath.Dir(exe),
 		LookPath:          lookPath,
 		Space:             space,
+		Writable:          writable,
 		MakeCgroup:        makeCgroup,
 		MakeUserNamespace: makeUserNamespace,
 		MakeVM:            makeVM,
@@ -56,21 +57,31 @@ func lookPath(program string) (string, error) {
 }
 
 func space(path string) (Space, error) {
+	var st unix.Statfs_t
+	err := atNearest(path, func(dir string) error { return unix.Statfs(dir, &st) })
+	if err != nil {
+		return Space{}, fmt.Errorf("read free space: %w", err)
+	}
+	s := Space{Bytes: int64(st.Bavail) * st.Bsize, Files: int64(st.Ffree)}
+	if st.Files == 0 {
+		s.Files = -1
+	}
+	return s, nil
+}
+
+func writable(path string) error {
+	return atNearest(path, func(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) })
+}
+
+// atNearest calls look for path, or for the nearest directory above it that
+// exists.
+func atNearest(path string, look func(dir string) error) error {
 	for {
-		var st unix.Statfs_t
-		err := unix.Statfs(path, &st)
-		if errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path) {
-			path = filepath.Dir(path)
-			continue
+		err := look(path)
+		if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+			return err
 		}
-		if err != nil {
-			return Space{}, fmt.Errorf("read free space: %w", err)
-		}
-		s := Space{Bytes: int64(st.Bavail) * st.Bsize, Files: int64(st.Ffree)}
-		if st.Files == 0 {
-			s.Files = -1
-		}
-		return s, nil
+		path = filepath.Dir(path)
 	}
 }
 
