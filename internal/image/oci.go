@@ -100,7 +100,7 @@ func (s *Store) ociTree(ctx context.Context, ref, digest, dir string, obs Observ
 			return registryFault(ref, err)
 		}
 	}
-	layers, err := img.Layers()
+	layers, content, err := inspect(img)
 	if err != nil {
 		return fault.Errorf(fault.Invalid, "read OCI image %s: %w", ref, err)
 	}
@@ -113,20 +113,50 @@ func (s *Store) ociTree(ctx context.Context, ref, digest, dir string, obs Observ
 	}
 	defer u.close()
 	for i = range layers {
-		if err := applyImageLayer(ctx, u, layers[i]); err != nil {
+		if err := applyImageLayer(ctx, u, layers[i], content[i]); err != nil {
 			return s.diskFault(fmt.Errorf("layer %d of %s: %w", i+1, ref, err), 0)
 		}
 	}
 	return nil
 }
 
-// applyImageLayer unpacks a layer and checks that its content is what the
-// image's configuration says.
-func applyImageLayer(ctx context.Context, u *unpacker, l v1.Layer) error {
-	want, err := l.DiffID()
+// inspect gives an image's layers and the digest that the content of each must
+// have. The image's digest covers its manifest, the manifest the
+// configuration, and the configuration the layers' content; what lies on disk
+// is not checked by anybody else.
+func inspect(img v1.Image) ([]v1.Layer, []v1.Hash, error) {
+	m, err := img.Manifest()
 	if err != nil {
-		return fault.Errorf(fault.Invalid, "%w", err)
+		return nil, nil, err
 	}
+	raw, err := img.RawConfigFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	sum := sha256.Sum256(raw)
+	if got := "sha256:" + hex.EncodeToString(sum[:]); got != m.Config.Digest.String() {
+		return nil, nil, fmt.Errorf("the configuration is %s, not %s as the manifest says", got, m.Config.Digest)
+	}
+	cfg, err := img.ConfigFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if (cfg.OS != "" && cfg.OS != platform.OS) || (cfg.Architecture != "" && cfg.Architecture != platform.Architecture) {
+		return nil, nil, fmt.Errorf("the image is for %s/%s, this host is %s", cfg.OS, cfg.Architecture, platform.String())
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(layers) != len(cfg.RootFS.DiffIDs) {
+		return nil, nil, fmt.Errorf("the manifest has %d layers, the configuration %d", len(layers), len(cfg.RootFS.DiffIDs))
+	}
+	return layers, cfg.RootFS.DiffIDs, nil
+}
+
+// applyImageLayer unpacks a layer and checks that its content is the one
+// wanted.
+func applyImageLayer(ctx context.Context, u *unpacker, l v1.Layer, want v1.Hash) error {
 	r, err := l.Uncompressed()
 	if err != nil {
 		return fault.Errorf(fault.Unavailable, "fetch: %w", err)
