@@ -29,8 +29,9 @@ import (
 type root struct {
 	globals
 
-	Doctor  doctorCmd  `cmd:"" help:"Check this host and name what is missing, with its remedy."`
-	Version versionCmd `cmd:"" help:"Show the versions of Assay and its drivers."`
+	Doctor   doctorCmd   `cmd:"" help:"Check this host and name what is missing, with its remedy."`
+	Template templateCmd `cmd:"" help:"Build, list, show, remove and import templates."`
+	Version  versionCmd  `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 
 // globals are the flags of every command.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -150,6 +151,29 @@ func TestInterruptedCommand(t *testing.T) {
 	})
 	if code != 130 || stderr != "assay: error: interrupted\n" {
 		t.Errorf("code %d, stderr %q; want 130, interrupted", code, stderr)
+	}
+}
+
+// TestEveryCommandIsWhole looks at the grammar: each command says what it does
+// and can be run, and so does each flag.
+func TestEveryCommandIsWhole(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(&root{}, kong.Vars{"default_data_dir": defaultDataDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range parser.Model.Leaves(false) {
+		if node.Help == "" {
+			t.Errorf("command %s has no help", node.FullPath())
+		}
+		if !node.Target.Addr().MethodByName("Run").IsValid() {
+			t.Errorf("command %s has no Run", node.FullPath())
+		}
+		for _, flag := range node.Flags {
+			if flag.Help == "" {
+				t.Errorf("flag --%s of %s has no help", flag.Name, node.FullPath())
+			}
+		}
 	}
 }
 
