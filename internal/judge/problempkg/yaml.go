@@ -1,0 +1,196 @@
+package problempkg
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"assay/internal/fault"
+)
+
+// maxFlow bounds brackets and braces, which the parser nests.
+const maxFlow = 1000
+
+// field is one key of a mapping, where it stands, and its value.
+type field struct {
+	file string
+	data []byte
+	key  string
+	line int
+	node ast.Node
+}
+
+// parseMapping reads a YAML file that is one mapping with text keys. Anchors,
+// aliases, merges and tags are refused: nobody needs them here, and they are
+// what bombs are made of.
+func parseMapping(file string, data []byte) ([]field, error) {
+	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxFlow {
+		return nil, fault.Errorf(fault.Invalid, "%s has too many brackets", file)
+	}
+	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
+		data = data[3:]
+	}
+	tree, err := parse(data)
+	if err != nil {
+		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil && y.GetToken().Position != nil {
+			return nil, spot(file, data, y.GetToken().Position.Line, "%s", y.GetMessage())
+		}
+		return nil, fault.Errorf(fault.Invalid, "%s: not YAML that can be read: %w", file, err)
+	}
+	if len(tree.Docs) > 1 {
+		return nil, spot(file, data, lineOf(tree.Docs[1].Body), "a second document begins here")
+	}
+	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
+		return nil, nil
+	}
+	body := tree.Docs[0].Body
+	var refused refuser
+	ast.Walk(&refused, body)
+	if refused.node != nil {
+		return nil, spot(file, data, lineOf(refused.node), "anchors, aliases, merges and tags are not allowed")
+	}
+	return mappingFields(file, data, body)
+}
+
+// parse calls the parser, which is third-party code on a stranger's file: a
+// panic in it is a bad file, not the end of the process.
+func parse(data []byte) (tree *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			tree, err = nil, fmt.Errorf("the parser gave up: %v", p)
+		}
+	}()
+	return parser.ParseBytes(data, 0)
+}
+
+func mappingFields(file string, data []byte, node ast.Node) ([]field, error) {
+	var values []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	case *ast.NullNode, *ast.CommentGroupNode, nil:
+		return nil, nil
+	default:
+		return nil, spot(file, data, lineOf(node), "expected keys and values (key: value)")
+	}
+	seen := map[string]bool{}
+	var fields []field
+	for _, v := range values {
+		key := strings.Trim(v.Key.String(), `"'`)
+		if s, ok := ast.Node(v.Key).(*ast.StringNode); ok {
+			key = s.Value
+		}
+		line := lineOf(v.Key)
+		if seen[key] {
+			return nil, spot(file, data, line, "key %q is there twice", clip(key))
+		}
+		seen[key] = true
+		fields = append(fields, field{file: file, data: data, key: key, line: line, node: v.Value})
+	}
+	return fields, nil
+}
+
+type refuser struct{ node ast.Node }
+
+func (r *refuser) Visit(n ast.Node) ast.Visitor {
+	switch n.(type) {
+	case *ast.AliasNode, *ast.AnchorNode, *ast.MergeKeyNode, *ast.TagNode:
+		if r.node == nil {
+			r.node = n
+		}
+	}
+	return r
+}
+
+func lineOf(n ast.Node) int {
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 1
+	}
+	return n.GetToken().Position.Line
+}
+
+// spot is an error about a line of a file, with the line itself.
+func spot(file string, data []byte, line int, format string, args ...any) *fault.Error {
+	text := ""
+	if lines := bytes.Split(data, []byte("\n")); line >= 1 && line <= len(lines) {
+		text = strings.ToValidUTF8(strings.TrimRight(string(lines[line-1]), "\r"), "\uFFFD")
+	}
+	return fault.Errorf(fault.Invalid, "%s:%d: %s\n  %d | %s", file, line, fmt.Sprintf(format, args...), line, clip(text))
+}
+
+// at puts file and line before an error and keeps its kind and hint.
+func at(file string, line int, err error) error {
+	return fault.Errorf(fault.KindOf(err), "%s:%d: %w", file, line, err)
+}
+
+func (f field) wrong(format string, args ...any) *fault.Error {
+	return spot(f.file, f.data, f.line, "%s: %s", f.key, fmt.Sprintf(format, args...))
+}
+
+func (f field) unsupported(format string, args ...any) *fault.Error {
+	e := f.wrong(format, args...)
+	e.Kind = fault.Unsupported
+	return e
+}
+
+// fields gives the value as a mapping.
+func (f field) fields() ([]field, error) {
+	sub, err := mappingFields(f.file, f.data, f.node)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sub {
+		sub[i].key = f.key + "." + sub[i].key
+	}
+	return sub, nil
+}
+
+// text gives the value as text; numbers and booleans are taken as written.
+func (f field) text() (string, error) {
+	switch n := f.node.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.LiteralNode:
+		return n.Value.Value, nil
+	case *ast.NullNode, nil:
+		return "", nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	}
+	return "", f.wrong("expected text")
+}
+
+// number gives the value as a positive number no larger than limit.
+func (f field) number(limit float64) (float64, error) {
+	var v float64
+	switch n := f.node.(type) {
+	case *ast.IntegerNode:
+		switch i := n.Value.(type) {
+		case int64:
+			v = float64(i)
+		case uint64:
+			v = float64(i)
+		default:
+			return 0, f.wrong("expected a number")
+		}
+	case *ast.FloatNode:
+		v = n.Value
+	default:
+		return 0, f.wrong("expected a number")
+	}
+	if math.IsNaN(v) || v <= 0 {
+		return 0, f.wrong("must be above zero").WithHint("leave the key out for the usual value")
+	}
+	if v > limit {
+		return 0, f.wrong("must be at most %g", limit)
+	}
+	return v, nil
+}
