@@ -1,0 +1,145 @@
+package judge_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"assay/internal/fault"
+	"assay/internal/judge"
+)
+
+func languages(t *testing.T) *judge.Languages {
+	t.Helper()
+	l, err := judge.DefaultLanguages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestDetectLanguage(t *testing.T) {
+	t.Parallel()
+	langs := languages(t)
+	tests := map[string]struct {
+		files string
+		want  string // empty: Invalid
+	}{
+		"c": {"a.c", "c"}, "cpp": {"a.cpp", "cpp"}, "cc": {"a.cc", "cpp"}, "python": {"a.py", "python3"}, "java": {"Main.java", "java"},
+		"upper_c_is_cpp": {"a.C", "cpp"}, "with_header": {"a.cpp b.h", "cpp"}, "header_first": {"a.h b.c", "c"}, "two_sources": {"a.c b.c", "c"},
+		"mixed": {"a.c b.py", ""}, "header_only": {"a.h", ""}, "object": {"a.o", ""}, "elf_beside": {"a.c b", ""}, "none": {"Makefile", ""},
+		"header_of_another": {"a.py b.h", ""}, "no_extension": {"py", ""}, "dot": {"a.", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var files []judge.SourceFile
+			for _, n := range strings.Fields(tt.files) {
+				files = append(files, judge.SourceFile{Name: n})
+			}
+			got, err := langs.Detect(files)
+			if got.ID != tt.want || (tt.want == "") != fault.Is(err, fault.Invalid) {
+				t.Errorf("Detect(%s) = %q, %v, want %q", tt.files, got.ID, err, tt.want)
+			}
+			if err != nil && fault.HintOf(err) == "" {
+				t.Errorf("no hint in %v", err)
+			}
+		})
+	}
+}
+
+func TestUnknownLanguageNamesTheKnown(t *testing.T) {
+	t.Parallel()
+	_, err := languages(t).ByID("cobol")
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(fault.HintOf(err), "c, cpp, java, python3") {
+		t.Errorf("ByID = %v, hint %q", err, fault.HintOf(err))
+	}
+}
+
+func TestLoadLanguagesRefuses(t *testing.T) {
+	t.Parallel()
+	const good = "id: x\nname: X\nextensions: [.x]\nsource_file: main.x\ntemplate: base\ncompile: {argv: [cc]}\nrun: {argv: [run]}\n"
+	tests := map[string]struct{ text, want string }{
+		"unknown_key":     {good + "speed: fast\n", "[8:1] unknown field"},
+		"bad_yaml":        {"id: [\n", "x.yaml"},
+		"no_id":           {strings.Replace(good, "id: x", "id: ''", 1), "id"},
+		"no_run":          {strings.Replace(good, "[run]", "[]", 1), "run.argv"},
+		"no_compile":      {strings.Replace(good, "[cc]", "[]", 1), "compile.argv"},
+		"dotless":         {strings.Replace(good, "[.x]", "[.x, y]", 1), "dot"},
+		"odd_source_name": {strings.Replace(good, "main.x", "../main.x", 1), "source_file"},
+		"program_path":    {strings.Replace(good, "{argv: [cc]}", "{argv: [cc], program: [/bin/sh]}", 1), "program"},
+		"negative":        {good + "limits: {processes: -1}\n", "negative"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := judge.LoadLanguages(fstest.MapFS{"x.yaml": {Data: []byte(tt.text)}})
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "x.yaml") {
+				t.Errorf("LoadLanguages = %v, want Invalid with %q", err, tt.want)
+			}
+		})
+	}
+	for name, files := range map[string]fstest.MapFS{
+		"none":            {},
+		"id_twice":        {"a.yaml": {Data: []byte(good)}, "b.yaml": {Data: []byte(strings.ReplaceAll(good, ".x", ".y"))}},
+		"extension_twice": {"a.yaml": {Data: []byte(good)}, "b.yaml": {Data: []byte(strings.Replace(good, "id: x", "id: y", 1))}},
+	} {
+		if _, err := judge.LoadLanguages(files); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: LoadLanguages = %v, want Invalid", name, err)
+		}
+	}
+}
+
+// TestCommandsOfLanguages runs the commands of the language data on this host,
+// with the paths of the machine replaced: that they are right at all is found
+// here, not in a machine.
+func TestCommandsOfLanguages(t *testing.T) {
+	t.Parallel()
+	langs := languages(t)
+	for _, id := range langs.IDs() {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			l, err := langs.ByID(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := exec.LookPath(l.Version[0]); err != nil {
+				t.Skipf("%s is not installed here", l.Version[0])
+			}
+			src, build := t.TempDir(), t.TempDir()
+			entry := filepath.Join(src, l.SourceFile)
+			if err := os.WriteFile(entry, []byte(l.SelfTest.Source), 0o444); err != nil {
+				t.Fatal(err)
+			}
+			program := ""
+			if len(l.Compile.Program) > 0 {
+				program = filepath.Join(build, l.Compile.Program[0])
+			}
+			class := strings.TrimSuffix(l.SourceFile, filepath.Ext(l.SourceFile))
+			words := strings.NewReplacer("{sources}", entry, "{entry}", entry, "{out}", program, "{program}", program, "{class}", class, "{memory_mib}", "256")
+			run := func(argv, env []string) string {
+				for i := range argv {
+					argv[i] = words.Replace(argv[i])
+				}
+				cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+				cmd.Dir = build
+				for _, e := range env {
+					cmd.Env = append(cmd.Env, words.Replace(e))
+				}
+				cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+				out, err := cmd.Output()
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", argv[0], err, out)
+				}
+				return string(out)
+			}
+			run(append([]string{}, l.Compile.Argv...), l.Compile.Env)
+			if got := run(append([]string{}, l.Run.Argv...), l.Run.Env); got != l.SelfTest.Output {
+				t.Errorf("self-test printed %q, want %q", got, l.SelfTest.Output)
+			}
+		})
+	}
+}
