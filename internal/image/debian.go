@@ -58,7 +58,6 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 		// The namespaces of this mode end with the tool, and so do its mounts,
 		// also after kill -9; "root" would leave /dev and /proc in the tree.
 		bin, "--mode=unshare", "--variant=minbase", "--format=" + format, "--verbose",
-		"--include=" + strings.Join(p.def.Packages, ","),
 		`--aptopt=Acquire::Languages "none"`,
 		`--aptopt=APT::Install-Recommends "false"`,
 		"--dpkgopt=path-exclude=/usr/share/man/*",
@@ -67,6 +66,9 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
 		"--setup-hook=cat " + quote(configFile) + ` > "$1"` + aptConfigName,
 		`--setup-hook=for f in auth.conf auth.conf.d; do if [ -r /etc/apt/$f ]; then cp -r /etc/apt/$f "$1/etc/apt/"; fi; done`,
+	}
+	if len(p.def.Packages) > 0 {
+		argv = append(argv, "--include="+strings.Join(p.def.Packages, ","))
 	}
 	if len(p.files) > 0 {
 		argv = append(argv, "--customize-hook=tar-in "+quote(filesTar)+" /")

@@ -41,7 +41,9 @@ func findTool(name, pkg string) (string, error) {
 }
 
 // run runs the tool in a process group of its own and waits for it. When ctx
-// ends the whole group is ended; when this process dies the tool dies too.
+// ends the whole group is ended. When this process dies the tool dies too, and
+// as root everything that the tool started: it is the first process of a PID
+// namespace, which ends with it.
 func (t tool) run(ctx context.Context) error {
 	// Linux ties the death signal to the thread that started the child.
 	runtime.LockOSThread()
@@ -53,6 +55,9 @@ func (t tool) run(ctx context.Context) error {
 		cmd.Stdout = t.stdout
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
+	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = toolGrace
 	if err := cmd.Start(); err != nil {
