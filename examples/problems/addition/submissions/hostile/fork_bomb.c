@@ -1,0 +1,6 @@
+/* @EXPECTED_RESULTS@: RE, TLE */
+#include <unistd.h>
+
+int main(void) {
+    for (;;) fork();
+}

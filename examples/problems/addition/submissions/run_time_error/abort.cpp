@@ -1,0 +1,4 @@
+// @EXPECTED_RESULTS@: RE
+#include <stdexcept>
+
+int main() { throw std::runtime_error("nobody catches this"); }

@@ -1,0 +1,2 @@
+# @EXPECTED_RESULTS@: RE
+raise ValueError("nobody catches this")

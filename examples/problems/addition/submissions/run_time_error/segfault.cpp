@@ -1,0 +1,5 @@
+// @EXPECTED_RESULTS@: RE
+int main() {
+    int *volatile p = nullptr;
+    return *p;
+}

@@ -1,0 +1,4 @@
+import sys
+
+words = sys.stdin.read().split()
+print(sum(map(int, words[1:-1])))
