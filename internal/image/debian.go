@@ -105,8 +105,11 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 		return fault.Errorf(fault.Invalid, "step %d of the definition ended with an error (%w):%s", watch.step, err, log.end()).
 			WithHint("see %s", log.name())
 	}
-	return fault.Errorf(fault.Unavailable, "mmdebstrap %s: %w%s", p.def.From.Debian, err, log.end()).
-		WithHint("check the package names and that this host's apt sources can be reached (apt-get update); see %s", log.name())
+	hint := "check the package names and that this host's apt sources can be reached (apt-get update); see " + log.name()
+	if !asRoot {
+		hint = "an ordinary user needs lines in /etc/subuid and /etc/subgid (usermod --add-subuids --add-subgids), and newuidmap (apt-get install uidmap); else " + hint
+	}
+	return fault.Errorf(fault.Unavailable, "mmdebstrap %s: %w%s", p.def.From.Debian, err, log.end()).WithHint("%s", hint)
 }
 
 // runToTree is for ordinary users: the tool's user namespace knows owners that
