@@ -42,7 +42,7 @@ func (s *Store) newWork() (*workdir, error) {
 		}
 		w := &workdir{path: strings.TrimSuffix(name, ".lock"), lock: l}
 		if err := os.Mkdir(w.path, 0o755); err != nil {
-			w.remove()
+			_ = w.remove() // nothing is in it
 			return nil, s.diskFault(fmt.Errorf("make a directory to build in: %w", err), 0)
 		}
 		return w, nil
@@ -207,7 +207,7 @@ func (s *Store) writeFile(path string, data []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		_ = os.Remove(f.Name()) // the first error tells more
 		return s.diskFault(fmt.Errorf("write %s: %w", path, err), int64(len(data)))
 	}
 	return nil

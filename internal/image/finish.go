@@ -131,9 +131,20 @@ func (f *finisher) mountPoints() error {
 		name string
 		mode fs.FileMode
 	}{
-		{"proc", 0o755}, {"sys", 0o755}, {"dev", 0o755}, {"dev/pts", 0o755}, {"dev/shm", 0o777 | fs.ModeSticky},
-		{"run", 0o755}, {"run/lock", 0o777 | fs.ModeSticky}, {"tmp", 0o777 | fs.ModeSticky}, {"var", 0o755},
-		{"var/tmp", 0o777 | fs.ModeSticky}, {"etc", 0o755}, {"root", 0o700}, {"home", 0o755}, {".assay", 0o755},
+		{"proc", 0o755},
+		{"sys", 0o755},
+		{"dev", 0o755},
+		{"dev/pts", 0o755},
+		{"dev/shm", 0o777 | fs.ModeSticky},
+		{"run", 0o755},
+		{"run/lock", 0o777 | fs.ModeSticky},
+		{"tmp", 0o777 | fs.ModeSticky},
+		{"var", 0o755},
+		{"var/tmp", 0o777 | fs.ModeSticky},
+		{"etc", 0o755},
+		{"root", 0o700},
+		{"home", 0o755},
+		{".assay", 0o755},
 	} {
 		if err := f.dir(d.name, 0, d.mode); err != nil {
 			return err
