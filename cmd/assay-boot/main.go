@@ -10,10 +10,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"assay/internal/sandbox/gvisor/bootfile"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
 	"gvisor.dev/gvisor/runsc/cmd/util"
@@ -30,6 +32,48 @@ func main() {
 	}, nil)
 }
 
+// redirect replaces the guest's stdio, which gVisor takes from the process that
+// starts the machine, by nothing and the log: a machine must not hold its
+// maker's terminal or pipes.
+func redirect(bundle string) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	log, err := os.OpenFile(bootfile.LogPath(bundle), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for i, arg := range stdioArgs() {
+		fd, err := strconv.Atoi(arg)
+		if err != nil {
+			return err
+		}
+		from := null
+		if i > 0 {
+			from = log
+		}
+		if err := unix.Dup3(int(from.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stdioArgs are the descriptors that gVisor passes for stdin, stdout and
+// stderr, in this order.
+func stdioArgs() []string {
+	var list []string
+	for _, arg := range os.Args {
+		if n, ok := strings.CutPrefix(arg, "--stdio-fds="); ok {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
 // prepare applies the boot file of the bundle named in the arguments. gVisor
 // starts other commands of this binary too; those have no bundle.
 func prepare() error {
@@ -43,6 +87,9 @@ func prepare() error {
 			return err
 		}
 		if err := file.Join(os.Getpid()); err != nil {
+			return err
+		}
+		if err := redirect(dir); err != nil {
 			return err
 		}
 		// The machine's size, which gVisor would else take from the host. Later

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,14 +27,10 @@ type daemon struct {
 	disk   int64
 
 	mu         sync.Mutex
-	session    net.Conn
+	session    guest.Session
 	commands   map[string]*command
 	generation int64
 }
-
-// keepDone is how long the result of a command waits for a reader whose
-// session broke.
-const keepDone = 2 * time.Minute
 
 // maxCommands is how many commands may run or wait for a reader at once.
 const maxCommands = 1024
@@ -58,7 +53,7 @@ func newDaemon(log *slog.Logger) (*daemon, error) {
 	return d, nil
 }
 
-func (d *daemon) setSession(c net.Conn) {
+func (d *daemon) setSession(c guest.Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.session = c
@@ -86,17 +81,13 @@ func (d *daemon) hello(w http.ResponseWriter, _ *http.Request) {
 	reply(w, guest.Hello{Version: guest.Version, Generation: d.generation, Now: time.Now()})
 }
 
-// quiesce ends the session from below once its answer is out: after that
-// nothing of it reads from the link, and main waits for the next.
+// quiesce prepares the end of the session: when the host then asks, nothing of
+// the session reads from the link any more, and main waits for the next.
 func (d *daemon) quiesce(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNoContent)
-	_ = http.NewResponseController(w).Flush()
 	d.mu.Lock()
-	session := d.session
+	d.session.EndWhenAsked()
 	d.mu.Unlock()
-	// Not waited for: Close waits for the session's readers, and one of them
-	// feeds this request.
-	go session.Close()
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // identity makes a restored machine unlike its siblings.

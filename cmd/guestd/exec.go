@@ -23,6 +23,7 @@ type command struct {
 	group          *cgroup
 	started        time.Time
 	diskBefore     int64
+	forkRSS        int64 // what guestd itself held at the fork, in bytes
 
 	mu    sync.Mutex
 	cause guest.Cause // set by whoever ended it first
@@ -33,9 +34,6 @@ type command struct {
 	result guest.Result
 	fault  error
 }
-
-// endWait bounds how long a killed tree may take to be gone.
-const endWait = 10 * time.Second
 
 // drainWait is how long a command that leaves processes behind may still
 // deliver output after it ended.
@@ -78,6 +76,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 		return nil, err
 	}
 	c.diskBefore = diskUsed()
+	c.forkRSS = ownRSS()
 	plan, err := d.plan(spec)
 	if err != nil {
 		_ = c.group.remove()
@@ -157,12 +156,12 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 	} else {
 		<-drained
 	}
-	c.stdout.end()
-	c.stderr.end()
 	c.fault = err
 	if failure != nil && err == nil {
 		c.notStarted(failure)
 	}
+	c.stdout.end()
+	c.stderr.end()
 	c.finish(end, failure, wall, out)
 	close(c.done)
 	go d.retire(c)
@@ -198,9 +197,7 @@ func (c *command) notStarted(f *childFailure) {
 		c.fault = fault.Errorf(fault.Internal, "%s for %s: %w", stepNames[f.Step], c.spec.Argv[0], errno)
 		return
 	}
-	c.stderr.mu.Lock()
-	c.stderr.buf = fmt.Appendf(c.stderr.buf, "assay: %s %s: %s\n", stepNames[f.Step], c.spec.Argv[0], errno)
-	c.stderr.mu.Unlock()
+	c.stderr.say(fmt.Sprintf("assay: %s %s: %s\n", stepNames[f.Step], c.spec.Argv[0], errno))
 }
 
 // finish fills in the result.
@@ -211,6 +208,7 @@ func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration
 	ex.Code = -1
 	switch {
 	case failure != nil:
+		status = 0
 		ex.Cause, ex.Code = guest.Exited, 126
 		if errno := syscall.Errno(failure.Errno); errors.Is(errno, syscall.ENOENT) {
 			ex.Code = 127
@@ -241,12 +239,23 @@ func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration
 	ex.OutputTruncated = ex.StdoutDropped+ex.StderrDropped > 0
 	c.result.Usage = guest.Usage{
 		CPUUser: user, CPUSystem: system, Wall: wall,
-		MemoryPeak:    max(c.peak, end.Usage.Maxrss<<10),
+		MemoryPeak:    c.memoryPeak(end.Usage.Maxrss << 10),
 		ProcessesPeak: c.group.processesPeak(),
 		StdoutBytes:   c.stdout.total, StderrBytes: c.stderr.total,
 		DiskBytes: max(c.disk, 0),
 	}
 	c.result.Files = out
+}
+
+// memoryPeak joins the two counts there are. The watch's is exact but looks only
+// every few milliseconds; the kernel's per-process maximum misses nothing but
+// counts one process only, and begins at what guestd held when it forked, so it
+// says something only above that.
+func (c *command) memoryPeak(maxRSS int64) int64 {
+	if maxRSS > c.forkRSS+c.forkRSS/8 {
+		return max(c.peak, maxRSS)
+	}
+	return c.peak
 }
 
 // retire gives back what the command held, when nothing of it runs any more.

@@ -43,8 +43,9 @@ func run(log *slog.Logger) error {
 	}
 	go d.reaper.run()
 	handler := d.routes()
+	asked := false
 	for {
-		conn, err := guest.Accept(link)
+		conn, err := guest.Accept(link, asked)
 		if errors.Is(err, io.EOF) {
 			return nil // the host is gone, and the machine with us
 		}
@@ -52,7 +53,7 @@ func run(log *slog.Logger) error {
 			return err
 		}
 		d.setSession(conn)
-		guest.Serve(conn, handler)
+		asked = guest.Serve(conn, handler)
 		debug.FreeOSMemory() // what a session left need not be in a snapshot
 	}
 }

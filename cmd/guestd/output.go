@@ -83,6 +83,14 @@ func (s *stream) trim() {
 	}
 }
 
+// say adds a line of guestd's own, outside of cap and count.
+func (s *stream) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf = append(s.buf, line...)
+	s.total += int64(len(line))
+}
+
 // end says that the program will write no more; the kept tail follows the head.
 func (s *stream) end() {
 	s.mu.Lock()

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"runtime"
+	"strconv"
 	"time"
 
 	"assay/internal/guest"
@@ -14,7 +17,7 @@ import (
 // have used.
 const (
 	watchMin = 3 * time.Millisecond
-	watchMax = 20 * time.Millisecond
+	watchMax = 10 * time.Millisecond
 	// fillRate is how fast a program can touch new memory, in bytes per second;
 	// measured below 2 GB/s on one processor.
 	fillRate = 3 << 30
@@ -98,4 +101,18 @@ func diskUsed() int64 {
 		sum += int64(st.Blocks-st.Bfree) * st.Bsize
 	}
 	return sum
+}
+
+// ownRSS is what this process holds now, in bytes.
+func ownRSS() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(b)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
 }

@@ -171,14 +171,12 @@ func (c *Client) EndSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := resp.StatusCode
+	if err := decodeReply(resp, nil); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropLocked()
-	_ = resp.Body.Close()
-	if status/100 != 2 {
-		return fault.Errorf(fault.Unavailable, "guestd refused to end the session: status %d", status)
-	}
 	if err := awaitIdle(ctx, c.link); err != nil {
 		return fault.Errorf(fault.Unavailable, "wait for guestd to end the session: %w", err)
 	}

@@ -11,24 +11,29 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A session begins with a preamble in each direction: a fixed magic and a
 // nonce of the host. Both sides throw away bytes until they see it, so what an
-// earlier session left on the stream does no harm. guestd also says when it
-// has begun to wait: the host then knows that no reader of an earlier session
-// is left, sends its preamble again if the first one was eaten, and may take a
-// snapshot.
+// earlier session left on the stream does no harm. The host repeats its
+// preamble until it is answered, since a reader of an earlier session may still
+// eat it. Between sessions the host may ask whether guestd waits for a new one:
+// the answer proves that no reader of the earlier one is left, and that a
+// snapshot may be taken.
 const (
 	hostMagic  = "assay-link-open\n"
 	guestMagic = "assay-link-here\n"
+	askMagic   = "assay-link-idle?"
 	idleMagic  = "assay-link-idle\n"
 	magicLen   = 16
 	nonceLen   = 16
 	// maxStale bounds what is thrown away while looking for a preamble: more
 	// than the buffers of the stream and of a session together can hold.
 	maxStale = 64 << 20
+	// repeatEvery is when an unanswered preamble is sent again.
+	repeatEvery = 20 * time.Millisecond
 )
 
 // session is one session's view of the link: it can be closed without closing
@@ -41,6 +46,32 @@ type session struct {
 	readers sync.WaitGroup
 	done    chan struct{}
 	head    []byte // bytes read ahead of the session, given out first
+
+	ending atomic.Bool // the host said that it will end the session
+	recent []byte      // the last bytes read while ending
+	asked  bool        // the host's question has come: the session is over
+}
+
+// Session is guestd's side of one session.
+type Session struct{ *session }
+
+// EndWhenAsked says that the host will end the session: the next thing it
+// sends after what is under way is the question whether guestd is idle.
+func (s Session) EndWhenAsked() { s.ending.Store(true) }
+
+// sawQuestion looks for the host's question in what was just read. The host
+// sends no more data in a session that it is ending, so it cannot be anything
+// else.
+func (s *session) sawQuestion(p []byte) bool {
+	if !s.ending.Load() {
+		return false
+	}
+	s.recent = append(s.recent, p...)
+	s.asked = bytes.Contains(s.recent, []byte(askMagic))
+	if extra := len(s.recent) - magicLen; extra > 0 {
+		s.recent = s.recent[extra:]
+	}
+	return s.asked
 }
 
 func newSession(link net.Conn) *session {
@@ -61,7 +92,11 @@ func (s *session) Read(p []byte) (int, error) {
 		s.head = s.head[n:]
 		return n, nil
 	}
-	return s.Conn.Read(p)
+	n, err := s.Conn.Read(p)
+	if err == nil && s.sawQuestion(p[:n]) {
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 func (s *session) Write(p []byte) (int, error) {
@@ -134,38 +169,81 @@ func awaitMagic(r io.Reader, magics ...string) (string, error) {
 }
 
 // Accept waits on guestd's side for the host to open the next session and
-// answers it. An io.EOF means that the host's end is closed for good.
-func Accept(link net.Conn) (net.Conn, error) {
-	if _, err := io.WriteString(link, idleMagic); err != nil {
-		return nil, err
-	}
-	if _, err := awaitMagic(link, hostMagic); err != nil {
-		return nil, err
-	}
-	// The host may have sent its preamble more than once: answer each new
-	// nonce, pass over the same one, and begin with the first other bytes.
-	var last []byte
-	for {
-		nonce := make([]byte, nonceLen)
-		if _, err := io.ReadFull(link, nonce); err != nil {
-			return nil, err
+// answers it. asked is what Serve of the session before gave. An io.EOF means
+// that the host's end is closed for good.
+func Accept(link net.Conn, asked bool) (Session, error) {
+	var none Session
+	if asked {
+		if _, err := io.WriteString(link, idleMagic); err != nil {
+			return none, err
 		}
-		if !bytes.Equal(nonce, last) {
-			if _, err := link.Write(append([]byte(guestMagic), nonce...)); err != nil {
-				return nil, err
+	}
+	m, err := awaitMagic(link, hostMagic, askMagic)
+	var last []byte
+	for err == nil {
+		switch m {
+		case askMagic:
+			if _, err = io.WriteString(link, idleMagic); err != nil {
+				return none, err
 			}
-			last = nonce
+			if last == nil {
+				m, err = awaitMagic(link, hostMagic, askMagic)
+				continue
+			}
+		case hostMagic:
+			nonce := make([]byte, nonceLen)
+			if _, err = io.ReadFull(link, nonce); err != nil {
+				return none, err
+			}
+			if !bytes.Equal(nonce, last) {
+				if _, err = link.Write(append([]byte(guestMagic), nonce...)); err != nil {
+					return none, err
+				}
+				last = nonce
+			}
+		default: // the session's own first bytes
+			s := newSession(link)
+			s.head = []byte(m)
+			return Session{s}, nil
 		}
 		head := make([]byte, magicLen)
-		if _, err := io.ReadFull(link, head); err != nil {
-			return nil, err
-		}
-		if string(head) != hostMagic {
-			s := newSession(link)
-			s.head = head
-			return s, nil
-		}
+		_, err = io.ReadFull(link, head)
+		m = string(head)
 	}
+	return none, err
+}
+
+// ask sends msg, again and again, until one of the magics comes back, and says
+// which. It writes beside reading: the other side may be writing first, and a
+// stream need not have a buffer.
+func ask(ctx context.Context, link net.Conn, msg []byte, magics ...string) (string, error) {
+	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
+	answered := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		repeat := time.NewTicker(repeatEvery)
+		defer repeat.Stop()
+		for {
+			if _, err := link.Write(msg); err != nil {
+				return
+			}
+			select {
+			case <-answered:
+				return
+			case <-repeat.C:
+			}
+		}
+	})
+	m, err := awaitMagic(link, magics...)
+	close(answered)
+	if err != nil {
+		_ = link.SetWriteDeadline(time.Unix(1, 0)) // the writer may be stuck
+	}
+	writer.Wait()
+	if !stop() || err != nil {
+		_ = link.SetDeadline(time.Time{})
+	}
+	return m, ctxCause(ctx, err)
 }
 
 // open opens a session on the host's side.
@@ -173,41 +251,13 @@ func open(ctx context.Context, link net.Conn) (*session, error) {
 	hello := make([]byte, magicLen+nonceLen)
 	copy(hello, hostMagic)
 	_, _ = rand.Read(hello[magicLen:]) // never fails, by its documentation
-	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
-	// Writing beside reading: the other side may be writing first, and a
-	// stream need not have a buffer.
-	sends := make(chan struct{}, 1)
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		for range sends {
-			if _, err := link.Write(hello); err != nil {
-				return
-			}
-		}
-	})
-	defer func() {
-		close(sends)
-		writer.Wait()
-		if !stop() {
-			_ = link.SetDeadline(time.Time{})
-		}
-	}()
-	sends <- struct{}{}
 	nonce := make([]byte, nonceLen)
 	for {
-		m, err := awaitMagic(link, guestMagic, idleMagic)
-		if err != nil {
-			return nil, ctxCause(ctx, err)
-		}
-		if m == idleMagic {
-			select {
-			case sends <- struct{}{}:
-			default: // one is on its way already
-			}
-			continue
+		if _, err := ask(ctx, link, hello, guestMagic); err != nil {
+			return nil, err
 		}
 		if _, err := io.ReadFull(link, nonce); err != nil {
-			return nil, ctxCause(ctx, err)
+			return nil, err
 		}
 		if bytes.Equal(nonce, hello[magicLen:]) {
 			return newSession(link), nil
@@ -215,16 +265,10 @@ func open(ctx context.Context, link net.Conn) (*session, error) {
 	}
 }
 
-// awaitIdle reads until guestd says that it waits for a new session.
+// awaitIdle waits until guestd waits for a new session.
 func awaitIdle(ctx context.Context, link net.Conn) error {
-	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
-	defer func() {
-		if !stop() {
-			_ = link.SetDeadline(time.Time{})
-		}
-	}()
-	_, err := awaitMagic(link, idleMagic)
-	return ctxCause(ctx, err)
+	_, err := ask(ctx, link, []byte(askMagic), idleMagic)
+	return err
 }
 
 // ctxCause prefers the context's reason to the deadline error it provoked.
@@ -236,8 +280,9 @@ func ctxCause(ctx context.Context, err error) error {
 }
 
 // Serve answers the requests of one session until it ends. Handlers still at
-// work when it ends have their contexts cancelled and are waited for.
-func Serve(conn net.Conn, h http.Handler) {
+// work when it ends have their contexts cancelled and are waited for. asked
+// says that the host ended the session and waits to hear that guestd is idle.
+func Serve(conn Session, h http.Handler) (asked bool) {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	var handlers sync.WaitGroup
@@ -261,6 +306,7 @@ func Serve(conn net.Conn, h http.Handler) {
 	_ = srv.Close()
 	_ = conn.Close()
 	handlers.Wait()
+	return conn.asked
 }
 
 // oneListener hands out one connection and then waits for its end.

@@ -53,6 +53,9 @@ func (f File) Join(pid int) error {
 	return nil
 }
 
+// LogPath is the named pipe for guestd's stdout and stderr.
+func LogPath(bundle string) string { return filepath.Join(bundle, "log") }
+
 // Flags are the boot command's flags for the machine's size.
 func (f File) Flags() []string {
 	return []string{"--total-memory=" + strconv.FormatInt(f.Memory, 10), "--cpu-num=" + strconv.Itoa(f.CPUs)}

@@ -1,0 +1,187 @@
+// Package gvisor makes machines with gVisor, linked as a library: no daemon, no
+// other program to install. Start with New. A machine is one boot process
+// (cmd/assay-boot) with the guest's root filesystem from an EROFS image, a
+// writable layer in memory, and guestd as init on an inherited socket.
+//
+// It knows nothing of guestd's protocol, pools or templates: it implements
+// sandbox.Driver and no more.
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"assay/internal/fault"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/cgroup"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/specutils"
+)
+
+// Options are the driver's settings.
+type Options struct {
+	// BootBinary is the path of assay-boot.
+	BootBinary string
+	// Platform is gVisor's way to run guest code: "systrap" (anywhere, the
+	// default) or "kvm" (where /dev/kvm works; untested on hardware).
+	Platform string
+	// DebugLog, when not empty, is a directory for gVisor's own debug logs.
+	DebugLog string
+}
+
+// Driver makes gVisor machines. It implements sandbox.Driver.
+type Driver struct {
+	opts     Options
+	tree     *cgroup.Tree
+	identity string
+	starters *starters
+}
+
+var _ sandbox.Driver = (*Driver)(nil)
+
+// New checks the host and gives a driver. It fails with fault.Unsupported and
+// the remedy when this host or user cannot run gVisor machines.
+func New(opts Options) (*Driver, error) {
+	if opts.Platform == "" {
+		opts.Platform = "systrap"
+	}
+	if os.Geteuid() != 0 {
+		return nil, fault.Errorf(fault.Unsupported, "gVisor machines need root: cgroups, namespaces and chroot are set up for each").
+			WithHint("run as root, or in a user namespace in which you are root and cgroups are delegated")
+	}
+	if info, err := os.Stat(opts.BootBinary); err != nil || info.Mode()&0o111 == 0 {
+		return nil, fault.Errorf(fault.Unsupported, "boot binary %s is missing or not executable", opts.BootBinary).
+			WithHint("build it beside assay: make build")
+	}
+	tree, err := cgroup.Find()
+	if err != nil {
+		return nil, err
+	}
+	identity, err := hostIdentity(opts.Platform)
+	if err != nil {
+		return nil, err
+	}
+	// The library speaks through a log of its own; what matters to us comes
+	// back as an error.
+	log.SetTarget(&log.Writer{Next: io.Discard})
+	specutils.ExePath = opts.BootBinary
+	growFDTable()
+	return &Driver{opts: opts, tree: tree, identity: identity, starters: newStarters(starterCount)}, nil
+}
+
+// Name is "gvisor".
+func (d *Driver) Name() string { return "gvisor" }
+
+// Identity names gVisor's version and platform, the host's kernel and its CPU
+// features: what a gVisor checkpoint depends on.
+func (d *Driver) Identity() string { return d.identity }
+
+// Close ends the driver's own threads. Machines that are attached to this
+// process end with it.
+func (d *Driver) Close() { d.starters.close() }
+
+func hostIdentity(platform string) (string, error) {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "gvisor.dev/gvisor" {
+				version = m.Version
+			}
+		}
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", fmt.Errorf("read kernel version: %w", err)
+	}
+	flags := ""
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
+				flags = strings.TrimSpace(v)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("gvisor %s %s; linux %s %s; cpu %s", version, platform,
+		unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), flags), nil
+}
+
+// conf is gVisor's configuration for the machine in dir.
+func (d *Driver) conf(dir string) (*config.Config, error) {
+	fs := flag.NewFlagSet("assay", flag.ContinueOnError)
+	config.RegisterFlags(fs)
+	set := map[string]string{
+		"root":                 filepath.Join(dir, "state"),
+		"platform":             d.opts.Platform,
+		"network":              "none",
+		"ignore-cgroups":       "true", // the boot process joins ours by itself
+		"in-sandbox-cgroup":    "v2",
+		"host-uds":             "none",
+		"host-settings":        "ignore",
+		"overlay2":             "none", // the root's layer is set in the spec
+		"file-access":          "exclusive",
+		"oci-seccomp":          "false",
+		"watchdog-action":      "log",
+		"sidecar-usage-policy": "LEGACY_DEPRECATED_SLOW_EMBEDDED_FALLBACK",
+		"gvisor-marker-file":   "false",
+	}
+	if d.opts.DebugLog != "" {
+		set["debug"] = "true"
+		set["debug-log"] = d.opts.DebugLog + "/"
+	}
+	for k, v := range set {
+		if err := fs.Set(k, v); err != nil {
+			return nil, fmt.Errorf("set gVisor's %s: %w", k, err)
+		}
+	}
+	return config.NewFromFlags(fs)
+}
+
+// overhead is what a boot process and its helpers hold besides the guest's
+// own memory, in bytes.
+const overhead = 96 << 20
+
+// hostProcesses bounds a machine's processes on the host: gVisor has a stub
+// process for each address space of the guest and threads of its own.
+func hostProcesses(s sandbox.Shape) int { return 4*s.Processes + 256 }
+
+// Boot makes a machine from nothing.
+func (d *Driver) Boot(ctx context.Context, cfg sandbox.MachineConfig) (sandbox.Machine, error) {
+	return d.make(ctx, cfg, "")
+}
+
+// Restore makes a machine from a checkpoint.
+func (d *Driver) Restore(ctx context.Context, cfg sandbox.MachineConfig, snapshotDir string) (sandbox.Machine, error) {
+	return d.make(ctx, cfg, snapshotDir)
+}
+
+// Reclaim kills and removes what a machine of an earlier life left.
+func (d *Driver) Reclaim(ctx context.Context, id, dir string) error {
+	err := d.tree.At(id).Remove(ctx)
+	for _, name := range []string{"state", "bundle"} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return err
+}
+
+// growFDTable makes this process's table of descriptors large once. Children
+// get a table of the same size; growing it in a process with many threads, as
+// the boot process would, waits for the kernel's grace periods each time.
+func growFDTable() {
+	const high = 1000
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, high); err == nil {
+		highFD = fd // stays open: the table is as large as its highest entry
+	}
+}
+
+var highFD int

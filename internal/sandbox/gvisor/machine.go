@@ -1,0 +1,374 @@
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/cgroup"
+	"assay/internal/sandbox/gvisor/bootfile"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/state/statefile"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	gsandbox "gvisor.dev/gvisor/runsc/sandbox"
+)
+
+// machine is one boot process and what belongs to it.
+type machine struct {
+	d     *Driver
+	cfg   sandbox.MachineConfig
+	conf  *config.Config
+	group *cgroup.Group
+	link  net.Conn
+	logs  *tail
+	pidfd int
+	cont  *container.Container
+
+	ended    chan struct{}
+	end      sandbox.Cause // set before ended is closed
+	mu       sync.Mutex    // guards the verbs below: one at a time
+	killed   bool
+	destroy  sync.Once
+	destroyE error
+}
+
+var _ sandbox.Machine = (*machine)(nil)
+
+// make boots a machine, or restores it when snapshotDir is not empty.
+func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDir string) (_ *machine, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	conf, err := d.conf(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{d: d, cfg: cfg, conf: conf, ended: make(chan struct{}), pidfd: -1}
+	m.group, err = d.tree.Make(cfg.ID, cgroup.Limits{
+		Memory:    cfg.Shape.Memory + cfg.Shape.Disk + overhead,
+		Processes: hostProcesses(cfg.Shape),
+	})
+	if err != nil {
+		return nil, fault.Errorf(fault.Internal, "machine %s: %w", cfg.ID, err)
+	}
+	defer func() {
+		if err != nil {
+			m.undo()
+		}
+	}()
+	bundle := filepath.Join(cfg.Dir, "bundle")
+	spec, err := writeBundle(bundle, cfg, m.group)
+	if err != nil {
+		return nil, fault.Errorf(fault.Internal, "machine %s: write bundle: %w", cfg.ID, err)
+	}
+	if m.logs, err = openTail(bootfile.LogPath(bundle)); err != nil {
+		return nil, fault.Errorf(fault.Exhausted, "machine %s: open log: %w", cfg.ID, err)
+	}
+	link, err := m.openLink()
+	if err != nil {
+		return nil, fault.Errorf(fault.Exhausted, "machine %s: open link: %w", cfg.ID, err)
+	}
+	defer link.Close()
+
+	d.starters.run(func() {
+		m.cont, err = container.New(conf, container.Args{
+			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: !cfg.Persistent, PassFiles: map[int]*os.File{guest.LinkFD: link},
+		})
+		if err != nil {
+			return
+		}
+		if m.pidfd, err = unix.PidfdOpen(m.cont.SandboxPid(), 0); err != nil {
+			return
+		}
+		if snapshotDir == "" {
+			err = m.cont.Start(conf)
+		} else {
+			err = m.cont.Restore(conf, snapshotDir, false /* direct */, false /* background */, nil)
+		}
+	})
+	if err != nil {
+		return nil, fault.Errorf(fault.Internal, "start machine %s: %w%s", cfg.ID, err, m.logs.suffix())
+	}
+	go m.watch()
+	return m, nil
+}
+
+// undo removes what a failed make left.
+func (m *machine) undo() {
+	if m.cont != nil {
+		_ = m.cont.Destroy() // the cgroup below takes what this leaves
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
+	defer cancel()
+	_ = m.group.Remove(ctx)
+	if m.link != nil {
+		_ = m.link.Close()
+	}
+	if m.logs != nil {
+		m.logs.close()
+	}
+	if m.pidfd >= 0 {
+		_ = unix.Close(m.pidfd)
+	}
+}
+
+const undoTimeout = 20 * time.Second
+
+// openLink makes the link's socket pair and gives guestd's end.
+func (m *machine) openLink() (*os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link")
+	defer ours.Close()
+	if m.link, err = net.FileConn(ours); err != nil {
+		_ = theirs.Close()
+		return nil, err
+	}
+	return theirs, nil
+}
+
+// writeBundle writes what the boot process reads.
+func writeBundle(bundle string, cfg sandbox.MachineConfig, g *cgroup.Group) (*specs.Spec, error) {
+	// gVisor wants a directory for the root, which the image then hides.
+	if err := os.MkdirAll(filepath.Join(bundle, "rootfs"), 0o700); err != nil {
+		return nil, err
+	}
+	spec := machineSpec(bundle, cfg)
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(bundle, "config.json"), b, 0o600); err != nil {
+		return nil, err
+	}
+	return spec, bootfile.File{Procs: g.Procs(), Memory: cfg.Shape.Memory, CPUs: cfg.Shape.VCPUs}.Write(bundle)
+}
+
+// guestCaps are guestd's capabilities in the guest, where they reach nothing
+// of the host: it makes namespaces, mounts, cgroups and other users' processes.
+var guestCaps = []string{
+	"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_CHOWN", "CAP_DAC_OVERRIDE",
+	"CAP_FOWNER", "CAP_FSETID", "CAP_SYS_RESOURCE", "CAP_SYS_PTRACE", "CAP_SYS_CHROOT", "CAP_NET_BIND_SERVICE",
+}
+
+// machineSpec describes the machine in OCI's terms.
+func machineSpec(bundle string, cfg sandbox.MachineConfig) *specs.Spec {
+	nofile := specs.POSIXRlimit{Type: "RLIMIT_NOFILE", Hard: 1 << 16, Soft: 1 << 16}
+	return &specs.Spec{
+		Version:  specs.Version,
+		Root:     &specs.Root{Path: filepath.Join(bundle, "rootfs")},
+		Hostname: "assay",
+		Process: &specs.Process{
+			Args: []string{guest.InitPath},
+			Cwd:  "/",
+			Env:  []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2", "GODEBUG=madvdontneed=1"},
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps, Inheritable: guestCaps,
+			},
+			Rlimits: []specs.POSIXRlimit{nofile},
+		},
+		Mounts: []specs.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro", "nosuid", "nodev", "noexec"}},
+			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
+			{Destination: "/dev/pts", Type: "devpts", Source: "devpts"},
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=1777", fmt.Sprintf("size=%d", cfg.Shape.Disk)}},
+			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=1777", fmt.Sprintf("size=%d", cfg.Shape.Disk)}},
+		},
+		Annotations: map[string]string{
+			"dev.gvisor.spec.rootfs.source":  cfg.Image,
+			"dev.gvisor.spec.rootfs.type":    "erofs",
+			"dev.gvisor.spec.rootfs.overlay": "memory",
+			"dev.gvisor.spec.rootfs.options": "size=" + fmt.Sprint(cfg.Shape.Disk),
+		},
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
+			},
+		},
+	}
+}
+
+// watch waits for the boot process to end, by whatever cause.
+func (m *machine) watch() {
+	for {
+		fds := []unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	m.mu.Lock()
+	switch {
+	case m.killed:
+		m.end = sandbox.Cause(guest.Killed)
+	case m.group.OutOfMemory():
+		m.end = sandbox.Cause(guest.MemoryLimit)
+	default:
+		m.end = sandbox.Cause(guest.MachineLost)
+	}
+	m.mu.Unlock()
+	close(m.ended)
+}
+
+func (m *machine) Link() net.Conn         { return m.link }
+func (m *machine) Ended() <-chan struct{} { return m.ended }
+
+func (m *machine) End() sandbox.Cause {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.end
+}
+
+// Snapshot writes a checkpoint; the guest stands still meanwhile.
+func (m *machine) Snapshot(ctx context.Context, dir string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	err := m.cont.Checkpoint(m.conf, dir, gsandbox.CheckpointOpts{
+		Compression: statefile.CompressionLevelNone, Resume: true, ExcludeCommittedZeroPages: true,
+	})
+	if err != nil {
+		return fault.Errorf(fault.Internal, "snapshot machine %s: %w%s", m.cfg.ID, err, m.logs.suffix())
+	}
+	return nil
+}
+
+func (m *machine) Pause(context.Context) error {
+	if err := m.cont.Pause(); err != nil {
+		return fault.Errorf(fault.Conflict, "pause machine %s: %w", m.cfg.ID, err)
+	}
+	return nil
+}
+
+func (m *machine) Resume(context.Context) error {
+	if err := m.cont.Resume(); err != nil {
+		return fault.Errorf(fault.Conflict, "resume machine %s: %w", m.cfg.ID, err)
+	}
+	return nil
+}
+
+func (m *machine) Usage() (sandbox.HostUsage, error) {
+	cpu, err := m.group.CPU()
+	if err != nil {
+		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
+	}
+	now, peak, err := m.group.Memory()
+	if err != nil {
+		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
+	}
+	return sandbox.HostUsage{CPU: cpu, Memory: now, MemoryPeak: peak}, nil
+}
+
+// Destroy kills the boot process and everything in the machine's cgroups.
+func (m *machine) Destroy(ctx context.Context) error {
+	m.destroy.Do(func() {
+		m.mu.Lock()
+		select {
+		case <-m.ended:
+		default:
+			m.killed = true
+		}
+		m.mu.Unlock()
+		// Straight to SIGKILL: gVisor's own orderly stop waits in steps of 100 ms,
+		// and nothing in the machine is worth an orderly end.
+		_ = unix.PidfdSendSignal(m.pidfd, unix.SIGKILL, nil, 0)
+		err := m.group.Remove(ctx)
+		m.reap()
+		<-m.ended
+		_ = unix.Close(m.pidfd)
+		_ = m.link.Close()
+		m.logs.close()
+		for _, name := range []string{"state", "bundle"} {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(m.cfg.Dir, name)))
+		}
+		if err != nil {
+			m.destroyE = fault.Errorf(fault.Internal, "destroy machine %s: %w", m.cfg.ID, err)
+		}
+	})
+	return m.destroyE
+}
+
+// reap takes the exit status of the boot process, which is our child.
+func (m *machine) reap() {
+	for {
+		_, err := unix.Wait4(m.cont.SandboxPid(), nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return // reaped, or reaped by the library already
+		}
+	}
+}
+
+// tail keeps the last lines that guestd wrote to its stderr. The way is a named
+// pipe: gVisor would write a regular file at offsets of its own.
+type tail struct {
+	pipe *os.File
+	done chan struct{}
+	mu   sync.Mutex
+	buf  []byte
+}
+
+const tailSize = 8 << 10
+
+func openTail(path string) (*tail, error) {
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, err
+	}
+	// Open for both ways: then it neither waits for a writer nor ends with one.
+	pipe, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &tail{pipe: pipe, done: make(chan struct{})}
+	go t.read()
+	return t, nil
+}
+
+func (t *tail) read() {
+	defer close(t.done)
+	chunk := make([]byte, 4<<10)
+	for {
+		n, err := t.pipe.Read(chunk)
+		t.mu.Lock()
+		t.buf = append(t.buf, chunk[:n]...)
+		if extra := len(t.buf) - tailSize; extra > 0 {
+			t.buf = t.buf[:copy(t.buf, t.buf[extra:])]
+		}
+		t.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (t *tail) close() {
+	_ = t.pipe.Close()
+	<-t.done
+}
+
+// suffix is what guestd said, to be put behind an error.
+func (t *tail) suffix() string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.buf) == 0 {
+		return ""
+	}
+	return "; guestd said: " + string(t.buf)
+}
