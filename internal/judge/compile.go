@@ -3,8 +3,6 @@ package judge
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,9 +16,9 @@ import (
 )
 
 // Where things lie in the machine. Everything but buildDir belongs to root and
-// is closed to the user the submission runs as; buildDir is the compiler's and
-// is never read again by us: what the compiler made is brought out by guestd
-// (regular files only), and put back into progDir as root.
+// is closed to the user the submission runs as. buildDir is the compiler's: what
+// lies there may be anything, so only regular files of the expected names are
+// copied out of it into progDir, and then it is removed.
 const (
 	boxDir   = "/box"
 	srcDir   = "/box/src"
@@ -35,31 +33,17 @@ const (
 // that no isolated exec empties by itself.
 var privateDirs = []string{workDir, "/home/user", "/run/lock"}
 
-// programFile is one file that the compiler made.
-type programFile struct {
-	name string
-	data []byte
-}
-
-// furnish makes the directories and writes the sources and, after compiling,
-// the program.
+// furnish makes the directories and writes the sources.
 func (x *session) furnish(ctx context.Context) error {
-	dirs := []struct {
+	for _, d := range []struct {
 		path string
 		mode fs.FileMode
-	}{{boxDir, 0o755}, {srcDir, 0o755}, {progDir, 0o755}, {workDir, 0o755}}
-	if !x.compiled {
-		dirs = append(dirs, struct {
-			path string
-			mode fs.FileMode
-		}{buildDir, 0o777})
-	}
-	for _, d := range dirs {
+	}{{boxDir, 0o755}, {srcDir, 0o755}, {buildDir, 0o777}, {progDir, 0o755}} {
 		if err := x.machine.MakeDir(ctx, d.path, d.mode); err != nil {
 			return fmt.Errorf("make %s: %w", d.path, err)
 		}
 	}
-	for _, d := range privateDirs[1:] {
+	for _, d := range privateDirs {
 		if err := x.machine.MakeDir(ctx, d, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", d, err)
 		}
@@ -69,14 +53,23 @@ func (x *session) furnish(ctx context.Context) error {
 			return fmt.Errorf("write source %s: %w", f.Name, err)
 		}
 	}
-	return x.placeProgram(ctx)
+	return nil
 }
 
-func (x *session) placeProgram(ctx context.Context) error {
-	for _, f := range x.program {
-		if err := x.machine.WriteFile(ctx, progDir+"/"+f.name, bytes.NewReader(f.data), 0o555); err != nil {
-			return fmt.Errorf("write program %s: %w", f.name, err)
-		}
+// ensureProgram gives the session a machine that has the program in it. After
+// a machine was lost this compiles again.
+func (x *session) ensureProgram(ctx context.Context) error {
+	if err := x.ensureMachine(ctx); err != nil || x.ready {
+		return err
+	}
+	before := x.run.Compile
+	if err := x.compileOnce(ctx); err != nil {
+		return err
+	}
+	if !x.ready {
+		reason := x.run.Reason
+		x.run.Verdict, x.run.Reason, x.run.Compile = "", "", before
+		return fault.Errorf(fault.Unavailable, "the sources compiled before and do not now: %s", reason)
 	}
 	return nil
 }
@@ -89,9 +82,6 @@ func (x *session) compileOnce(ctx context.Context) error {
 		Argv: x.expand(x.lang.Compile.Argv), Dir: buildDir, User: "user",
 		Env:      append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + buildDir, "TMPDIR=/tmp", "LANG=C.UTF-8"}, x.expand(x.lang.Compile.Env)...),
 		Isolated: true, KeepOutput: true, Limits: x.compile,
-	}
-	for _, name := range x.lang.Compile.Program {
-		spec.Outputs = append(spec.Outputs, buildDir+"/"+name)
 	}
 	res, err := x.exec(ctx, spec, out, out)
 	if err != nil {
@@ -106,21 +96,61 @@ func (x *session) compileOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !ok {
+	if ok {
+		reason, err = x.keepProgram(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if reason != "" {
 		x.run.Verdict, x.run.Reason = CompileError, reason
 		return nil
 	}
-	if reason := x.keepProgram(res.Files); reason != "" {
-		x.run.Verdict, x.run.Reason = CompileError, reason
-		return nil
-	}
-	x.compiled = true
-	// The build directory may hold anything, nobody needs it any more, and a
-	// place that cases can write to would carry data from one to the next.
+	// Nobody needs the build directory any more, and a place that cases can
+	// write to would carry data from one to the next.
 	if err := x.machine.Remove(ctx, buildDir); err != nil {
 		return fmt.Errorf("remove the build directory: %w", err)
 	}
-	return x.placeProgram(ctx)
+	x.ready = true
+	return nil
+}
+
+// keepScript copies the named files out of the build directory as root. The
+// compiler's processes are all gone, so what is tested is what is copied. Links
+// and other odd things end it with exit code keepRefused.
+const (
+	keepScript = `cd ` + buildDir + ` || exit 1
+for f; do
+  if [ -L "$f" ] || [ ! -f "$f" ]; then exit 3; fi
+  cp -- "$f" "` + progDir + `/$f" || exit 1
+  chmod 0555 "` + progDir + `/$f" || exit 1
+done`
+	keepRefused = 3
+)
+
+// keepProgram makes what the compiler left root's and read-only. The reason is
+// why there is no program to run, or empty.
+func (x *session) keepProgram(ctx context.Context) (reason string, err error) {
+	if len(x.lang.Compile.Program) == 0 {
+		return "", nil
+	}
+	said := &head{max: stderrKept}
+	res, err := x.exec(ctx, sandbox.ExecSpec{
+		Argv: append([]string{"/bin/sh", "-c", keepScript, "keep"}, x.lang.Compile.Program...), Dir: "/", User: "root",
+		Env: []string{"PATH=/usr/bin:/bin"}, KeepOutput: true,
+		Limits: sandbox.Limits{CPU: keepTime, Wall: DefaultWall(keepTime), Output: compileOutput},
+	}, said, said)
+	if err != nil {
+		return "", fmt.Errorf("keep the program: %w", err)
+	}
+	switch {
+	case res.Exit.Cause == guest.Exited && res.Exit.Code == 0:
+		return "", nil
+	case res.Exit.Cause == guest.Exited && res.Exit.Code == keepRefused:
+		return "the compiler made no program", nil
+	}
+	text, _ := said.text()
+	return "", fault.Errorf(fault.Unavailable, "keep the program: %s with exit code %d: %s", res.Exit.Cause, res.Exit.Code, text)
 }
 
 // decideCompile says whether the compiler accepted the sources, and if not,
@@ -155,33 +185,6 @@ func decideCompile(exit sandbox.Exit, limits sandbox.Limits) (ok bool, reason st
 			WithHint("build the template again, or use one that has the language")
 	}
 	return false, "compiler exit code " + strconv.Itoa(exit.Code), nil
-}
-
-// keepProgram takes what the compiler made. The reason is empty when all is
-// there.
-func (x *session) keepProgram(files []guest.OutputFile) string {
-	sum := sha256.New()
-	var program []programFile
-	for _, name := range x.lang.Compile.Program {
-		i := 0
-		for i < len(files) && files[i].Path != buildDir+"/"+name {
-			i++
-		}
-		if i == len(files) {
-			return "the compiler made no program"
-		}
-		if files[i].Refused != "" {
-			return "the compiler made no usable program: " + files[i].Refused
-		}
-		fmt.Fprintf(sum, "%q %d\n", name, len(files[i].Data))
-		sum.Write(files[i].Data)
-		program = append(program, programFile{name: name, data: files[i].Data})
-	}
-	if len(program) > 0 {
-		x.program = program
-		x.run.Submission.ProgramDigest = "sha256:" + hex.EncodeToString(sum.Sum(nil))
-	}
-	return ""
 }
 
 // expand replaces the words of Language in an argument list.

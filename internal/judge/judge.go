@@ -104,10 +104,8 @@ type session struct {
 	machine Machine
 	limits  sandbox.Limits
 	compile sandbox.Limits
-	// program is what the compiler made, kept on the host, so that a fresh
-	// machine needs no second compilation.
-	program  []programFile
-	compiled bool
+	// ready says that the program lies in the machine.
+	ready bool
 	// inputOf is the index of the case whose input lies in the machine, or -1.
 	inputOf int
 
@@ -209,8 +207,7 @@ func (x *session) giveUp(ctx context.Context, err error) error {
 	return nil
 }
 
-// ensureMachine gives the session a machine with the sources, and the program
-// once there is one, in it.
+// ensureMachine gives the session a machine with the sources in it.
 func (x *session) ensureMachine(ctx context.Context) error {
 	if x.machine != nil {
 		if _, ended := x.machine.Ended(); !ended {
@@ -227,7 +224,7 @@ func (x *session) ensureMachine(ctx context.Context) error {
 		}
 		return err
 	}
-	x.machine, x.inputOf = m, -1
+	x.machine, x.ready, x.inputOf = m, false, -1
 	x.run.Machine = m.Describe()
 	x.run.Machines++
 	if x.limits, err = caseLimits(x.problem.Limits, x.lang, x.run.Machine.Shape); err != nil {

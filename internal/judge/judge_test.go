@@ -115,7 +115,8 @@ func TestRunVerdicts(t *testing.T) {
 		"compile_bomb":      {source: "compile bomb", want: "CE", reason: "compiler memory limit", machines: 1},
 		"compile_memwall":   {source: "compile memwall", want: "CE", reason: "compiler memory limit", machines: 1},
 		"compile_nothing":   {source: "compile nothing", want: "CE", reason: "the compiler made no program", machines: 1},
-		"compile_link":      {source: "compile link", want: "CE", reason: "is a symbolic link", machines: 1},
+		"compile_odd":       {source: "compile odd", want: "CE", reason: "the compiler made no program", machines: 1},
+		"compiles_once":     {source: "compile only_first\necho\non b first 1 lose", want: "JE", cases: "AC JE SK", reason: "do not now: compiler exit code 1", machines: 2},
 		"compile_lost_once": {source: "compile lose_once\necho", want: "AC", cases: "AC AC AC", machines: 2},
 		"compile_lost":      {source: "compile lose", want: "JE", reason: "the machine was lost", machines: 2},
 		"compiler_missing":  {source: "compile missing", want: "JE", reason: "the compiler cannot be started", machines: 2},
@@ -230,10 +231,10 @@ func TestExecSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := b.machines.made[0]
-	if len(m.specs) != 4 {
-		t.Fatalf("%d execs, want 4", len(m.specs))
+	if len(m.specs) != 5 {
+		t.Fatalf("%d execs, want 5", len(m.specs))
 	}
-	compile, run := m.specs[0], m.specs[1]
+	compile, run := m.specs[0], m.specs[2]
 	wantRun := sandbox.ExecSpec{
 		Argv: []string{"/box/prog/program", "256"}, Dir: "/box/work", User: "user", StdinFile: "/box/in", Isolated: true,
 		Env:       []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/box/work", "TMPDIR=/tmp", "LANG=C.UTF-8"},
@@ -273,7 +274,7 @@ func TestRunRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"verdict":"WA"`, `"failed_case":2`, `"digest":"` + s.Digest() + `"`, `"program_digest":"sha256:`, `"version":"sha256:p"`, `"template_digest":"sha256:t"`,
+		`"verdict":"WA"`, `"failed_case":2`, `"digest":"` + s.Digest() + `"`, `"version":"sha256:p"`, `"template_digest":"sha256:t"`,
 		`"driver":"fake"`, `"driver_identity":"fake 1"`, `"memory_bytes":`, `"cpu_us":1000000`, `"language":"fake"`, `"checker":"default"`, `"vcpus":0`,
 		`"check_message":"word 2, line 2, column 1 (byte 2): output goes on after the end: got \"wrong\\n\""`, `"stderr":"oops\n"`,
 	} {
@@ -434,17 +435,22 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-func TestFreshMachineAfterALossNeedsNoSecondCompilation(t *testing.T) {
+func TestFreshMachineAfterALossCompilesAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	got, err := b.judge.Run(t.Context(), b.problem, source("echo\non b first 1 lose"), nil)
 	if err != nil || got.Verdict != judge.Accepted {
 		t.Fatalf("Run = %s, %v", got.Verdict, err)
 	}
-	for _, spec := range b.machines.made[1].specs {
-		if spec.Argv[0] == "fakecc" {
-			t.Error("compiled again")
+	var commands []string
+	for _, m := range b.machines.made {
+		for _, spec := range m.specs {
+			commands = append(commands, fmt.Sprintf("%d %s", m.id, spec.Argv[0]))
 		}
+	}
+	want := []string{"1 fakecc", "1 /bin/sh", "1 /box/prog/program", "1 /box/prog/program", "2 fakecc", "2 /bin/sh", "2 /box/prog/program", "2 /box/prog/program"}
+	if diff := cmp.Diff(want, commands); diff != "" {
+		t.Error(diff)
 	}
 	if len(got.Retries) != 1 || got.Retries[0].Doing != "run case 2" {
 		t.Errorf("retries %+v", got.Retries)

@@ -37,8 +37,8 @@ type Language struct {
 	Compile    struct {
 		Argv []string `yaml:"argv"`
 		Env  []string `yaml:"env"`
-		// Program are the files in the build directory that are kept; none
-		// means that the sources themselves are run.
+		// Program are the files that the compiler leaves in the build directory
+		// and that are kept; none means that the sources themselves are run.
 		Program   []string `yaml:"program"`
 		Processes int      `yaml:"processes"`
 	} `yaml:"compile"`

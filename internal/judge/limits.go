@@ -22,6 +22,8 @@ const (
 	compileFileSize    = 64 << 20
 	compileDisk        = 512 << 20
 
+	// keepTime bounds the copying of a program.
+	keepTime     = 10 * time.Second
 	selfTestTime = 10 * time.Second
 )
 

@@ -93,6 +93,11 @@ func (m *fakeMachine) MakeDir(_ context.Context, path string, _ fs.FileMode) err
 
 func (m *fakeMachine) Remove(_ context.Context, path string) error {
 	delete(m.files, path)
+	for name := range m.files {
+		if strings.HasPrefix(name, path+"/") {
+			delete(m.files, name)
+		}
+	}
 	delete(m.dirs, path)
 	return m.alive()
 }
@@ -116,6 +121,9 @@ func (m *fakeMachine) Exec(ctx context.Context, spec sandbox.ExecSpec, _ io.Read
 		return sandbox.Result{}, err
 	}
 	m.specs = append(m.specs, spec)
+	if spec.Argv[0] == "/bin/sh" {
+		return m.keep(spec)
+	}
 	if !spec.Isolated || spec.User != "user" {
 		return sandbox.Result{}, fault.Errorf(fault.Invalid, "user code must run isolated and as user")
 	}
@@ -147,7 +155,6 @@ func (m *fakeMachine) Exec(ctx context.Context, spec sandbox.ExecSpec, _ io.Read
 func (m *fakeMachine) compile(spec sandbox.ExecSpec, stderr io.Writer) (sandbox.Result, error) {
 	source := m.files[spec.Argv[len(spec.Argv)-1]].data
 	res := sandbox.Result{Exit: sandbox.Exit{Cause: guest.Exited}, Usage: sandbox.Usage{CPUUser: 100 * time.Millisecond}}
-	out := guest.OutputFile{Path: spec.Outputs[0], Data: bytes.Clone(source)}
 	words := strings.Fields(strings.SplitN(string(source), "\n", 2)[0])
 	if len(words) > 1 && words[0] == "compile" {
 		switch words[1] {
@@ -163,11 +170,16 @@ func (m *fakeMachine) compile(spec sandbox.ExecSpec, stderr io.Writer) (sandbox.
 			return res, fault.Errorf(fault.Unavailable, "the link broke")
 		case "nothing":
 			return res, nil
-		case "link":
-			out.Data, out.Refused = nil, "is a symbolic link"
+		case "odd":
+			source = nil // what keep takes for a link
 		case "missing":
 			res.Exit.Code = 127
 			return res, nil
+		case "only_first":
+			if m.id > 1 {
+				res.Exit.Code = 1
+				return res, nil
+			}
 		case "lose":
 			m.ended = guest.MachineLost
 			res.Exit = sandbox.Exit{Code: -1, Cause: guest.MachineLost}
@@ -179,7 +191,25 @@ func (m *fakeMachine) compile(spec sandbox.ExecSpec, stderr io.Writer) (sandbox.
 			}
 		}
 	}
-	res.Files = []guest.OutputFile{out}
+	m.files[spec.Argv[2]] = fakeFile{source, 0o755}
+	return res, nil
+}
+
+// keep does what the judge's script does: it runs as root, and copies the
+// named regular files.
+func (m *fakeMachine) keep(spec sandbox.ExecSpec) (sandbox.Result, error) {
+	if spec.User != "root" {
+		return sandbox.Result{}, fault.Errorf(fault.Invalid, "only root may keep a program")
+	}
+	res := sandbox.Result{Exit: sandbox.Exit{Cause: guest.Exited}}
+	for _, name := range spec.Argv[4:] {
+		f := m.files["/box/build/"+name]
+		if f.data == nil {
+			res.Exit.Code = 3
+			return res, nil
+		}
+		m.files["/box/prog/"+name] = fakeFile{f.data, 0o555}
+	}
 	return res, nil
 }
 

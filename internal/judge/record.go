@@ -43,8 +43,6 @@ type SubmissionInfo struct {
 	Name     string `json:"name"`
 	Language string `json:"language"`
 	Digest   string `json:"digest"`
-	// ProgramDigest is of what the compiler made; empty when sources are run.
-	ProgramDigest string `json:"program_digest,omitempty"`
 }
 
 // ProblemInfo says what it was judged against.

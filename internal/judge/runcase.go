@@ -31,6 +31,9 @@ type attempt struct {
 // judgeCase runs case i as often as fairness asks and fills res. An error is
 // ours; the caller repeats in a fresh machine.
 func (x *session) judgeCase(ctx context.Context, i int, res *CaseResult) error {
+	if err := x.ensureProgram(ctx); err != nil {
+		return err
+	}
 	best, disturbed, err := x.undisturbed(ctx, i)
 	res.Disturbed += disturbed
 	if err != nil {
@@ -42,7 +45,7 @@ func (x *session) judgeCase(ctx context.Context, i int, res *CaseResult) error {
 			break
 		}
 		res.KnifeEdge = true
-		if err := x.ensureMachine(ctx); err != nil {
+		if err := x.ensureProgram(ctx); err != nil {
 			return err
 		}
 		if last, disturbed, err = x.undisturbed(ctx, i); err != nil {
@@ -108,7 +111,7 @@ func (x *session) undisturbed(ctx context.Context, i int) (a attempt, disturbed 
 		if disturbed > maxRepeats {
 			return a, disturbed, fault.Errorf(fault.Unavailable, "host and guest counted the CPU time differently in %d runs", disturbed)
 		}
-		if err := x.ensureMachine(ctx); err != nil {
+		if err := x.ensureProgram(ctx); err != nil {
 			return a, disturbed, err
 		}
 	}

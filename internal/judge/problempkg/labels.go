@@ -2,6 +2,7 @@ package problempkg
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -53,15 +54,18 @@ func (t *tree) submissions() ([]Labelled, error) {
 		s.Files = append(s.Files, judge.SourceFile{Name: base, Data: data})
 	}
 	for i := range list {
-		list[i].Expectation = t.expectation(list[i])
+		e, warnings := expectation(list[i], strings.Split(list[i].Path, "/")[1])
+		list[i].Expectation = e
+		for _, w := range warnings {
+			t.warn("%s", w)
+		}
 	}
 	return list, nil
 }
 
-// expectation says what a submission must do: its tag, if it has one, else its
-// folder.
-func (t *tree) expectation(l Labelled) judge.Expectation {
-	dir := strings.Split(l.Path, "/")[1]
+// expectation says what a submission must do: its tag, if it has one, else the
+// folder it lies in (empty for none).
+func expectation(l Labelled, folder string) (e judge.Expectation, warnings []string) {
 	for _, f := range l.Submission.Files {
 		words, ok := findTag(f.Data)
 		if !ok {
@@ -69,16 +73,18 @@ func (t *tree) expectation(l Labelled) judge.Expectation {
 		}
 		e, unknown := tagExpectation(words)
 		if unknown == "" {
-			return e
+			return e, warnings
 		}
-		t.warn("%s: %s: %q is not known; the tag is ignored", l.Path, expectationTag, clip(unknown))
+		warnings = append(warnings, fmt.Sprintf("%s: %s: %q is not known; the tag is ignored", l.Path, expectationTag, clip(unknown)))
 	}
-	if e, ok := folderExpectations[dir]; ok {
-		e.Label = dir
-		return e
+	if e, ok := folderExpectations[folder]; ok {
+		e.Label = folder
+		return e, warnings
 	}
-	t.warn("%s: nothing says what it must do", l.Path)
-	return judge.Expectation{}
+	if folder != "" {
+		warnings = append(warnings, l.Path+": nothing says what it must do")
+	}
+	return judge.Expectation{}, warnings
 }
 
 var tagLine = regexp.MustCompile(expectationTag + `:?[ \t]*([^\r\n]*)`)
