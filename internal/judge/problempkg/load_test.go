@@ -151,7 +151,7 @@ func TestLoadFolderAndZip(t *testing.T) {
 		"folder":       writeFolder(t, good()),
 		"zip":          writeZip(t, zipBytes(t, "", good())),
 		"zip_with_top": writeZip(t, zipBytes(t, "top/", good())),
-		"ignored":      writeFolder(t, with(".git/config", "x", "__MACOSX/.x", "x", ".DS_Store", "x", "-x", "x", "a b", "x")),
+		"ignored":      writeFolder(t, with(".git/config", "x", "__MACOSX/.x", "x", ".DS_Store", "x", "-x", "x", "a b", "x", `submissions/accepted/test-file name#\.bogus ext`, "x")),
 	}
 	var version string
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
@@ -184,8 +184,8 @@ func TestLoadFolderAndZip(t *testing.T) {
 			t.Errorf("%s: submissions %+v", name, p.Submissions)
 		}
 	}
-	if got := load(t, paths["ignored"]).Warnings; len(got) != 2 {
-		t.Errorf("warnings %q, want one each for -x and a b", got)
+	if got := load(t, paths["ignored"]).Warnings; len(got) != 3 {
+		t.Errorf("warnings %q, want one for each odd name", got)
 	}
 	changed := load(t, writeFolder(t, with("data/secret/9.ans", "1\n")))
 	if changed.Problem.Version == version {

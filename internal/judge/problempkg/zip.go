@@ -61,6 +61,11 @@ func readZip(r io.ReaderAt, size int64) (rawTree, error) {
 		if f.Flags&1 != 0 {
 			return nil, fault.Errorf(fault.Invalid, "%q is encrypted", clip(f.Name)).WithHint("pack the folder without a password")
 		}
+		if strings.Contains(f.Name, `\`) {
+			// Some tools write it for a slash; others would unpack it elsewhere.
+			return nil, fault.Errorf(fault.Invalid, "entry %q has a backslash in its name", clip(f.Name)).
+				WithHint("pack the folder again with plain relative names")
+		}
 		if err := addZipEntry(raw, f); err != nil {
 			return nil, err
 		}
