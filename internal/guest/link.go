@@ -48,7 +48,7 @@ type session struct {
 	head    []byte // bytes read ahead of the session, given out first
 
 	ending atomic.Bool // the host said that it will end the session
-	recent []byte      // the last bytes read while ending
+	held   []byte      // may be the beginning of the host's question
 	asked  bool        // the host's question has come: the session is over
 }
 
@@ -59,19 +59,26 @@ type Session struct{ *session }
 // sends after what is under way is the question whether guestd is idle.
 func (s Session) EndWhenAsked() { s.ending.Store(true) }
 
-// sawQuestion looks for the host's question in what was just read. The host
-// sends no more data in a session that it is ending, so it cannot be anything
-// else.
-func (s *session) sawQuestion(p []byte) bool {
-	if !s.ending.Load() {
-		return false
+// filter holds back what may be the beginning of the host's question and gives
+// the rest. The question can come in any pieces, behind the last frames of the
+// session; the host sends nothing after it until it is answered.
+func (s *session) filter(p []byte) []byte {
+	s.held = append(s.held, p...)
+	if i := bytes.Index(s.held, []byte(askMagic)); i >= 0 {
+		s.asked = true
+		s.held = s.held[:i]
 	}
-	s.recent = append(s.recent, p...)
-	s.asked = bytes.Contains(s.recent, []byte(askMagic))
-	if extra := len(s.recent) - magicLen; extra > 0 {
-		s.recent = s.recent[extra:]
+	keep := 0
+	if !s.asked {
+		for n := min(magicLen-1, len(s.held)); n > 0 && keep == 0; n-- {
+			if bytes.HasPrefix([]byte(askMagic), s.held[len(s.held)-n:]) {
+				keep = n
+			}
+		}
 	}
-	return s.asked
+	out := bytes.Clone(s.held[:len(s.held)-keep])
+	s.held = append(s.held[:0], s.held[len(s.held)-keep:]...)
+	return out
 }
 
 func newSession(link net.Conn) *session {
@@ -87,16 +94,21 @@ func (s *session) Read(p []byte) (int, error) {
 	s.readers.Add(1)
 	s.mu.Unlock()
 	defer s.readers.Done()
-	if len(s.head) > 0 { // only one goroutine reads a session
-		n := copy(p, s.head)
-		s.head = s.head[n:]
-		return n, nil
+	for { // only one goroutine reads a session
+		if len(s.head) > 0 {
+			n := copy(p, s.head)
+			s.head = s.head[n:]
+			return n, nil
+		}
+		if s.asked {
+			return 0, io.EOF
+		}
+		n, err := s.Conn.Read(p)
+		if err != nil || !s.ending.Load() {
+			return n, err
+		}
+		s.head = s.filter(p[:n])
 	}
-	n, err := s.Conn.Read(p)
-	if err == nil && s.sawQuestion(p[:n]) {
-		return 0, io.EOF
-	}
-	return n, err
 }
 
 func (s *session) Write(p []byte) (int, error) {
