@@ -421,7 +421,11 @@ func TestTimeLimitOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if p.Problem.Limits.CPU != 5*time.Second {
 		t.Errorf("time limit %v, want the option's", p.Problem.Limits.CPU)
 	}

@@ -5,8 +5,9 @@ import os
 import sys
 
 number = sys.stdin.read()
-for folder, _, files in os.walk("/"):
-    if folder.startswith(("/proc", "/sys", "/usr")):
+for folder, inner, files in os.walk("/"):
+    if folder in ("/proc", "/sys", "/usr"):
+        inner.clear()
         continue
     for name in files:
         if name.endswith(".ans"):
