@@ -150,8 +150,10 @@ func (x *session) runCases(ctx context.Context) error {
 			if final := x.refused(ctx, err); final != nil {
 				return final
 			}
-			res = CaseResult{Number: i + 1, Name: c.Name, Sample: c.Sample, Verdict: JudgeError, Reason: err.Error(), Attempts: res.Attempts,
-				Exit: res.Exit, Usage: res.Usage, Staff: res.Staff}
+			res = CaseResult{
+				Number: i + 1, Name: c.Name, Sample: c.Sample, Verdict: JudgeError, Reason: err.Error(), Attempts: res.Attempts,
+				Exit: res.Exit, Usage: res.Usage, Staff: res.Staff,
+			}
 		}
 		x.run.Cases = append(x.run.Cases, res)
 		x.observe.tell(Event{Step: StepCaseDone, Case: i + 1, Cases: n, Result: &res})

@@ -29,6 +29,7 @@ template: tiny
 compile: {argv: [fakecc, -o, "{out}", "{sources}"], program: [program]}
 run: {argv: ["{program}", "{memory_mib}"]}
 limits: {out_of_memory_exit: 77}
+self_test: {source: print hello, output: "hello\n"}
 `
 
 type bundle struct {
@@ -409,6 +410,24 @@ func TestCancelledRunIsNoVerdict(t *testing.T) {
 	}
 	if m := b.machines.made; len(m) != 1 || m[0].destroyed == 0 {
 		t.Error("the machine was not destroyed, or a second one was made")
+	}
+}
+
+func TestSelfTestIsAccepted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	langs, err := judge.LoadLanguages(fstest.MapFS{"fake.yaml": {Data: []byte(fakeLanguage)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lang, err := langs.ByID("fake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, s := lang.SelfTestCase(checker.NewDefault(checker.Options{SpaceSensitive: true}))
+	got, err := b.judge.Run(t.Context(), p, s, nil)
+	if err != nil || got.Verdict != judge.Accepted {
+		t.Errorf("Run = %s %q, %v", got.Verdict, got.Reason, err)
 	}
 }
 

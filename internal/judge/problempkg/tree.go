@@ -3,6 +3,7 @@ package problempkg
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -292,7 +293,7 @@ func (f *file) read(name string) error {
 		more, err = io.Copy(sum, io.LimitReader(r, f.size-int64(n)+1))
 		n += int(more)
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF && int64(n) == f.size {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && int64(n) == f.size {
 		err = nil
 	}
 	if closeErr := r.Close(); err == nil {
