@@ -66,6 +66,8 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
 		"--setup-hook=cat " + quote(configFile) + ` > "$1"` + aptConfigName,
 		`--setup-hook=for f in auth.conf auth.conf.d; do if [ -r /etc/apt/$f ]; then cp -r /etc/apt/$f "$1/etc/apt/"; fi; done`,
+		// Some packages (Java's) fail to configure without these directories.
+		`--essential-hook=for i in 1 2 3 4 5 6 7 8 9; do mkdir -p "$1/usr/share/man/man$i"; done`,
 	}
 	if len(p.def.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(p.def.Packages, ","))
