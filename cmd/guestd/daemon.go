@@ -195,17 +195,25 @@ func (d *daemon) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &frameWriter{w: w, rc: http.NewResponseController(w)}
-	if out.json(guest.FrameStarted, guest.Started{PID: c.pid}) != nil {
+	c.feeding.Lock()
+	if out.json(guest.FrameStarted, guest.Started{PID: c.pid, Stdin: c.fed}) != nil {
+		c.feeding.Unlock()
 		return
 	}
-	if c.stdin != nil && !att.Only {
-		go feed(in, c)
+	if c.stdin != nil {
+		go func() {
+			defer c.feeding.Unlock()
+			feed(in, c)
+		}()
+	} else {
+		c.feeding.Unlock()
 	}
 	d.deliver(r, c, att, out)
 }
 
 // feed gives a command its input. A program that does not read it, or ends
-// before the end of it, is no error.
+// before the end of it, is no error. Caller holds c.feeding: the stream of a
+// session that broke must be done before the next one says where it goes on.
 func feed(in *guest.FrameReader, c *command) {
 	for {
 		t, p, err := in.Next()
@@ -214,7 +222,9 @@ func feed(in *guest.FrameReader, c *command) {
 		}
 		switch t {
 		case guest.FrameStdin:
-			if _, err := c.stdin.Write(p); err != nil {
+			n, err := c.stdin.Write(p)
+			c.fed += int64(n)
+			if err != nil {
 				return
 			}
 		case guest.FrameEOF:

@@ -30,6 +30,9 @@ type command struct {
 	disk  int64
 	peak  int64
 
+	feeding sync.Mutex // guards fed and the writing of stdin
+	fed     int64      // bytes of stdin the pipe has taken
+
 	done   chan struct{} // closed when result or fault is set
 	result guest.Result
 	fault  error

@@ -31,6 +31,8 @@ type Client struct {
 	session *session
 	conn    *http.ClientConn
 	closed  bool
+
+	ending sync.Mutex // one Between at a time
 }
 
 // NewClient speaks to guestd at the other end of link. It does not own link.
@@ -164,14 +166,13 @@ func (c *Client) Identify(ctx context.Context, id Identity) error {
 	return c.call(ctx, http.MethodPost, PathIdentity, nil, id, nil)
 }
 
-// EndSession ends the session and waits until guestd waits for a new one: the
-// machine can then be snapshotted. The next call opens a new session.
-func (c *Client) EndSession(ctx context.Context) error {
-	resp, err := c.roundTrip(ctx, http.MethodPost, PathQuiesce, nil, nil)
-	if err != nil {
-		return err
-	}
-	if err := decodeReply(resp, nil); err != nil {
+// Between ends the session, waits until guestd waits for a new one, and runs f
+// while none is open: the machine can be snapshotted in f. Commands go on;
+// calls under way that can be continued are, in the next session.
+func (c *Client) Between(ctx context.Context, f func(context.Context) error) error {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if err := c.call(ctx, http.MethodPost, PathQuiesce, nil, nil, nil); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -180,5 +181,5 @@ func (c *Client) EndSession(ctx context.Context) error {
 	if err := awaitIdle(ctx, c.link); err != nil {
 		return fault.Errorf(fault.Unavailable, "wait for guestd to end the session: %w", err)
 	}
-	return nil
+	return f(ctx)
 }

@@ -66,6 +66,10 @@ func socketPair(t *testing.T) (host, inside net.Conn) {
 	return conns[0], conns[1]
 }
 
+func between(c *Client, ctx context.Context) error {
+	return c.Between(ctx, func(context.Context) error { return nil })
+}
+
 func TestSessionsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -73,8 +77,8 @@ func TestSessionsFollowEachOther(t *testing.T) {
 		link func(t *testing.T) (net.Conn, net.Conn)
 		end  func(c *Client, ctx context.Context) error
 	}{
-		{"ended on a socket", socketPair, (*Client).EndSession},
-		{"ended on an unbuffered pipe", func(*testing.T) (net.Conn, net.Conn) { return net.Pipe() }, (*Client).EndSession},
+		{"ended on a socket", socketPair, between},
+		{"ended on an unbuffered pipe", func(*testing.T) (net.Conn, net.Conn) { return net.Pipe() }, between},
 		{"broken on a socket", socketPair, func(c *Client, _ context.Context) error { c.Break(); return nil }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"assay/internal/fault"
@@ -41,19 +42,17 @@ func (c *Client) Run(ctx context.Context, spec ExecSpec, streams IO) (Result, er
 	}
 	att := Attach{Spec: spec}
 	streams = streams.orDiscard()
+	input := newInput(streams.Stdin)
 	for try := 0; ; try++ {
-		res, err := c.attach(ctx, &att, streams)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrSessionEnded) || try == reattach {
-			if ctx.Err() != nil {
-				c.abandon(ctx, spec.Key)
-			}
+		res, err := c.attach(ctx, &att, input, streams)
+		if ctx.Err() != nil {
+			c.abandon(ctx, spec.Key)
 			return res, err
 		}
-		// The request may have been lost before guestd saw it; then this starts
-		// the command, else it attaches: the key decides.
-		if streams.Stdin != nil && att.Only {
-			c.abandon(ctx, spec.Key)
-			return Result{}, fault.Errorf(fault.Unavailable, "exec %s: session broke while input was streamed: %w", spec.Key, err)
+		// The request may have been lost before guestd saw it; then the next one
+		// starts the command, else it attaches: the key decides.
+		if err == nil || !errors.Is(err, ErrSessionEnded) || try == reattach {
+			return res, err
 		}
 	}
 }
@@ -83,14 +82,15 @@ func (s IO) orDiscard() IO {
 }
 
 // attach runs one stream of an exec and keeps in att what has been received.
-func (c *Client) attach(ctx context.Context, att *Attach, streams IO) (Result, error) {
+func (c *Client) attach(ctx context.Context, att *Attach, input *input, streams IO) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first, err := json.Marshal(att)
 	if err != nil {
 		return Result{}, fault.Errorf(fault.Invalid, "encode exec: %w", err)
 	}
-	resp, err := c.roundTrip(ctx, http.MethodPost, PathExec, nil, newExecBody(first, streams.Stdin))
+	body := &execBody{ctx: ctx, pending: appendFrame(nil, FrameSpec, first), input: input, from: make(chan int64, 1)}
+	resp, err := c.roundTrip(ctx, http.MethodPost, PathExec, nil, body)
 	if err != nil {
 		return Result{}, err
 	}
@@ -106,6 +106,14 @@ func (c *Client) attach(ctx context.Context, att *Attach, streams IO) (Result, e
 		}
 		switch t {
 		case FrameStarted:
+			var st Started
+			if err := json.Unmarshal(p, &st); err != nil {
+				return Result{}, fault.Errorf(fault.Internal, "decode exec start: %w", err)
+			}
+			select {
+			case body.from <- st.Stdin:
+			default: // guestd sends one; a second would be its fault, not ours
+			}
 			att.Only = true
 		case FrameStdout:
 			att.StdoutFrom += int64(len(p))
@@ -133,23 +141,66 @@ func (c *Client) attach(ctx context.Context, att *Attach, streams IO) (Result, e
 	}
 }
 
-// execBody is the request body of an exec: the first frame, stdin in frames,
-// and the end of stdin. It reads stdin only as fast as the stream takes it.
-type execBody struct {
-	pending []byte
-	stdin   io.Reader
-	chunk   []byte
-	ended   bool
+// input is a command's stdin across sessions: it remembers what may have been
+// lost on the way.
+type input struct {
+	mu    sync.Mutex
+	r     io.Reader
+	sent  []byte // the last bytes taken from r
+	total int64  // bytes taken from r
+	ended bool
 }
 
-func newExecBody(first []byte, stdin io.Reader) *execBody {
-	b := &execBody{stdin: stdin}
-	b.pending = appendFrame(nil, FrameSpec, first)
-	if stdin == nil {
-		b.pending = appendFrame(b.pending, FrameEOF, nil)
-		b.ended = true
+// inputKept is more than a session can have under way to guestd, in bytes.
+const inputKept = 1 << 20
+
+func newInput(r io.Reader) *input {
+	if r == nil {
+		return &input{ended: true}
 	}
-	return b
+	return &input{r: r}
+}
+
+// read gives bytes from an offset on: what was taken before, or new ones. It
+// gives io.EOF at the end. A reader that fails ends the program's input: what
+// was read so far is what it gets.
+func (in *input) read(p []byte, offset int64) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if back := in.total - offset; back > 0 {
+		if back > int64(len(in.sent)) {
+			return 0, fault.Errorf(fault.Unavailable, "input at offset %d is no longer kept", offset)
+		}
+		return copy(p, in.sent[int64(len(in.sent))-back:]), nil
+	}
+	if in.ended {
+		return 0, io.EOF
+	}
+	n, err := in.r.Read(p)
+	in.total += int64(n)
+	in.sent = append(in.sent, p[:n]...)
+	if extra := len(in.sent) - inputKept; extra > inputKept/4 {
+		in.sent = in.sent[:copy(in.sent, in.sent[extra:])]
+	}
+	in.ended = err != nil
+	if n == 0 && in.ended {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// execBody is the request body of an exec: the first frame, then stdin in
+// frames from where guestd says, and the end of stdin. It takes stdin only as
+// fast as the stream does.
+type execBody struct {
+	ctx     context.Context // the exec's: ends the wait below
+	pending []byte
+	input   *input
+	from    chan int64
+	started bool
+	offset  int64
+	ended   bool
+	chunk   []byte
 }
 
 func (b *execBody) Read(p []byte) (int, error) {
@@ -157,19 +208,25 @@ func (b *execBody) Read(p []byte) (int, error) {
 		if b.ended {
 			return 0, io.EOF
 		}
-		if b.chunk == nil {
-			b.chunk = make([]byte, 64<<10)
+		if !b.started {
+			select {
+			case b.offset = <-b.from:
+				b.started = true
+				b.chunk = make([]byte, 64<<10)
+			case <-b.ctx.Done():
+				return 0, context.Cause(b.ctx)
+			}
 		}
-		n, err := b.stdin.Read(b.chunk)
-		if n > 0 {
-			b.pending = appendFrame(b.pending[:0], FrameStdin, b.chunk[:n])
+		n, err := b.input.read(b.chunk, b.offset)
+		if err == io.EOF {
+			b.pending, b.ended = appendFrame(b.pending[:0], FrameEOF, nil), true
+			break
 		}
 		if err != nil {
-			// A reader that fails ends the program's input; what it has read so
-			// far is what it gets.
-			b.pending = appendFrame(b.pending, FrameEOF, nil)
-			b.ended = true
+			return 0, err
 		}
+		b.offset += int64(n)
+		b.pending = appendFrame(b.pending[:0], FrameStdin, b.chunk[:n])
 	}
 	n := copy(p, b.pending)
 	b.pending = b.pending[n:]

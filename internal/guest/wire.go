@@ -57,6 +57,9 @@ type Attach struct {
 // Started is the first frame of an exec's answer.
 type Started struct {
 	PID int `json:"pid"`
+	// Stdin is how many bytes of stdin the program's pipe has taken: where a
+	// caller that attaches again goes on.
+	Stdin int64 `json:"stdin"`
 }
 
 // WireFault is a fault on its way from guestd to the host.

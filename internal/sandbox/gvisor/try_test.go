@@ -80,7 +80,7 @@ func TestTry(t *testing.T) {
 	t.Log(u, err)
 	snap := t.TempDir()
 	t0 = time.Now()
-	if err := c.EndSession(hctx); err != nil {
+	if err := c.Between(hctx, func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	t.Log("end session", time.Since(t0))
