@@ -107,9 +107,17 @@ func (s *Store) build(ctx context.Context, p *plan, obs Observer) error {
 
 	tree, err := s.tree(ctx, p, log, obs)
 	if err != nil {
+		s.dropLock("tree", p.tree)
+		s.dropLock("image", p.image)
 		return err
 	}
 	if err := s.makeImage(ctx, p, tree, log, obs); err != nil {
+		if err = s.diskFault(err, tree.Bytes); fault.Is(err, fault.Exhausted) {
+			// A tree is kept for the next try, but not on a full disk. One that
+			// cannot be removed is whole and does no harm.
+			_ = s.collectOf(record{Digest: p.digest, Image: p.image, Tree: p.tree})
+		}
+		s.dropLock("image", p.image)
 		return err
 	}
 	if err := s.remember(p); err != nil {

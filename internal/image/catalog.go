@@ -274,6 +274,7 @@ func (s *Store) collect() error {
 				continue // in use; the next build or removal sees to it
 			}
 			err = s.discard(s.path(k.dir, e.Name()))
+			s.dropLock(k.lock, e.Name())
 			l.release()
 			if err != nil {
 				return err
@@ -297,6 +298,7 @@ func (s *Store) collectOf(rec record) error {
 		if err := s.discard(s.path(kept[i].dir, hexOf(digest))); err != nil {
 			return err
 		}
+		s.dropLock(kept[i].lock, digest)
 	}
 	return nil
 }

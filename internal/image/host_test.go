@@ -63,10 +63,7 @@ func TestFullDiskBeforeTheImage(t *testing.T) {
 	if !strings.Contains(err.Error(), "are needed") {
 		t.Errorf("got %q, want it to say how much is needed", err)
 	}
-	wantEmptyTmp(t, s)
-	if entries, _ := os.ReadDir(s.path(dirImages)); len(entries) > 0 {
-		t.Errorf("images has %v, want nothing", entries)
-	}
+	wantNothingBuilt(t, s)
 }
 
 // TestFullDiskInMkfs fills the disk between the check and the write.

@@ -76,3 +76,8 @@ func (l *fileLock) release() { l.f.Close() }
 func (s *Store) lockPath(kind, digest string) string {
 	return s.path(dirLocks, kind+"-"+hexOf(digest)+".lock")
 }
+
+// dropLock removes the file of a lock whose thing is gone, so that locks do
+// not pile up. Caller holds it exclusively; others find out in tryLock. A file
+// that stays is harmless.
+func (s *Store) dropLock(kind, digest string) { _ = os.Remove(s.lockPath(kind, digest)) }

@@ -140,7 +140,7 @@ func wantEmptyTmp(t *testing.T, s *Store) {
 func wantNothingBuilt(t *testing.T, s *Store) {
 	t.Helper()
 	wantEmptyTmp(t, s)
-	for _, d := range []string{dirImages, dirTrees, dirRecords} {
+	for _, d := range []string{dirImages, dirTrees, dirRecords, dirLocks} {
 		entries, err := os.ReadDir(s.path(d))
 		if err != nil || len(entries) > 0 {
 			t.Errorf("%s has %v (%v), want nothing", d, entries, err)
