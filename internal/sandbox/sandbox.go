@@ -65,8 +65,6 @@ type MachineConfig struct {
 	// Image is the EROFS root filesystem; its init is guestd at guest.InitPath.
 	Image string
 	Shape Shape
-	// Persistent machines outlive the process that made them.
-	Persistent bool
 }
 
 // Driver makes machines with one technology. A driver gives a byte stream to

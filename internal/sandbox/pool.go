@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// pool keeps machines that were restored and never used. A machine that has
+// left it never comes back.
+type pool struct {
+	m    *Manager
+	size int
+	kick chan struct{}
+
+	mu     sync.Mutex
+	wanted map[string]source // template digest → what to restore
+	ready  map[string][]*body
+	closed bool
+}
+
+func newPool(m *Manager, size int) *pool {
+	return &pool{m: m, size: size, kick: make(chan struct{}, 1), wanted: map[string]source{}, ready: map[string][]*body{}}
+}
+
+// want makes the pool keep machines of a source from now on.
+func (p *pool) want(src source) {
+	p.mu.Lock()
+	p.wanted[src.template] = src
+	p.mu.Unlock()
+	p.refill()
+}
+
+// take gives a waiting machine, or nil.
+func (p *pool) take(template string) *body {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.ready[template]
+	if len(list) == 0 {
+		return nil
+	}
+	b := list[0]
+	p.ready[template] = list[1:]
+	p.refill()
+	return b
+}
+
+func (p *pool) refill() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// refillPause is how long the pool waits after a machine that could not be
+// made.
+const refillPause = time.Second
+
+// run fills the pool until ctx ends, one machine at a time: callers who wait
+// for a machine need the processors more.
+func (p *pool) run(ctx context.Context) {
+	for {
+		src, ok := p.missing()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.kick:
+			}
+			continue
+		}
+		b, err := p.m.make(ctx, src)
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			p.m.log.Warn("fill the pool", "template", src.name, "err", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(refillPause):
+			}
+			continue
+		}
+		if !p.add(b) {
+			p.m.discard(b)
+		}
+	}
+}
+
+// missing gives a source of which the pool holds too few.
+func (p *pool) missing() (source, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return source{}, false
+	}
+	for digest, src := range p.wanted {
+		if len(p.ready[digest]) < p.size {
+			return src, true
+		}
+	}
+	return source{}, false
+}
+
+func (p *pool) add(b *body) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.ready[b.src.template] = append(p.ready[b.src.template], b)
+	return true
+}
+
+// drain ends all waiting machines for good.
+func (p *pool) drain() {
+	p.mu.Lock()
+	p.closed = true
+	ready := p.ready
+	p.ready = map[string][]*body{}
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, list := range ready {
+		for _, b := range list {
+			wg.Go(func() { p.m.discard(b) })
+		}
+	}
+	wg.Wait()
+}
