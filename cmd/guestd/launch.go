@@ -24,13 +24,6 @@ const (
 	userHome = "/home/user"
 )
 
-// defaultEnv is the whole environment of a command that does not bring its
-// own: nothing of guestd's or the host's is ever in it.
-var defaultEnv = []string{
-	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	"HOME=" + userHome, "USER=user", "LANG=C.UTF-8", "TERM=dumb",
-}
-
 // addressSpace is what a command with a memory limit may reserve: enough for
 // runtimes that reserve and do not touch, and small enough that an absurd
 // allocation fails in the program instead of being killed later.
@@ -48,7 +41,7 @@ var reachingCaps = []uintptr{
 func (d *daemon) plan(spec guest.ExecSpec) (*childPlan, error) {
 	env := spec.Env
 	if env == nil {
-		env = defaultEnv
+		env = guest.DefaultEnv
 	}
 	dir := spec.Dir
 	if dir == "" {

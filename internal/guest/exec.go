@@ -182,6 +182,13 @@ type ExecSpec struct {
 	Limits  Limits   `json:"limits"`
 }
 
+// DefaultEnv is the whole environment of a command that does not bring its
+// own: nothing of guestd's or the host's is ever in it.
+var DefaultEnv = []string{
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME=/home/user", "USER=user", "LANG=C.UTF-8", "TERM=dumb",
+}
+
 // Check refuses a spec that cannot run.
 func (s ExecSpec) Check() error {
 	if len(s.Argv) == 0 || s.Argv[0] == "" {

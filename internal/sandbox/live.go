@@ -70,6 +70,9 @@ func (s *Sandbox) EndCause() Cause {
 // do not count against the idle limit; Touch does.
 func (s *Sandbox) Guest() *guest.Client { return s.body.client }
 
+// HostProcesses are the host's processes that the machine consists of now.
+func (s *Sandbox) HostProcesses() []int { return s.body.machine.Processes() }
+
 // Touch counts as a use for the idle limit.
 func (s *Sandbox) Touch() {
 	s.mu.Lock()

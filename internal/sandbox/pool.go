@@ -17,10 +17,12 @@ type pool struct {
 	wanted map[string]source // template digest → what to restore
 	ready  map[string][]*body
 	closed bool
+	// changed is closed and replaced when a machine was added.
+	changed chan struct{}
 }
 
 func newPool(m *Manager, size int) *pool {
-	return &pool{m: m, size: size, kick: make(chan struct{}, 1), wanted: map[string]source{}, ready: map[string][]*body{}}
+	return &pool{m: m, size: size, kick: make(chan struct{}, 1), wanted: map[string]source{}, ready: map[string][]*body{}, changed: make(chan struct{})}
 }
 
 // want makes the pool keep machines of a source from now on.
@@ -88,6 +90,29 @@ func (p *pool) run(ctx context.Context) {
 	}
 }
 
+// WaitPool waits until the pool holds as many machines of the template as it
+// should. Without a pool it returns at once.
+func (m *Manager) WaitPool(ctx context.Context, t Template) error {
+	if _, err := m.Prepare(ctx, t); err != nil {
+		return err
+	}
+	for {
+		p := m.pool
+		p.mu.Lock()
+		full := p.closed || len(p.ready[t.Digest]) >= p.size
+		changed := p.changed
+		p.mu.Unlock()
+		if full {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // missing gives a source of which the pool holds too few.
 func (p *pool) missing() (source, bool) {
 	p.mu.Lock()
@@ -110,6 +135,8 @@ func (p *pool) add(b *body) bool {
 		return false
 	}
 	p.ready[b.src.template] = append(p.ready[b.src.template], b)
+	close(p.changed)
+	p.changed = make(chan struct{})
 	return true
 }
 

@@ -55,6 +55,12 @@ func (m *Manager) Prepare(ctx context.Context, t Template) (string, error) {
 	return dir, nil
 }
 
+// Prepared reports whether this host has a snapshot of the template.
+func (m *Manager) Prepared(t Template) bool {
+	_, err := os.Stat(filepath.Join(t.Snapshots, snapshotKey(t, m.driver.Identity())))
+	return err == nil
+}
+
 // freeze boots a machine, warms it and snapshots it into dir.
 func (m *Manager) freeze(ctx context.Context, src source, warm []string, dir string) error {
 	b, err := m.make(ctx, src)

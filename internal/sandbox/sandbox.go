@@ -109,6 +109,9 @@ type Machine interface {
 	Resume(ctx context.Context) error
 	// Usage is what the host counted for the whole machine since it began.
 	Usage() (HostUsage, error)
+	// Processes are the host's processes that the machine consists of now, for
+	// people who measure.
+	Processes() []int
 	// Ended is closed when the machine is gone, whoever ended it.
 	Ended() <-chan struct{}
 	// End says why, once Ended is closed: Killed after Destroy, MemoryLimit

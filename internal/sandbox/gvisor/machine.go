@@ -84,7 +84,7 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 
 	d.starters.run(func() {
 		m.cont, err = container.New(conf, container.Args{
-			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: !cfg.Persistent, PassFiles: map[int]*os.File{guest.LinkFD: link},
+			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link},
 		})
 		if err != nil {
 			return
@@ -273,6 +273,8 @@ func (m *machine) Usage() (sandbox.HostUsage, error) {
 	}
 	return sandbox.HostUsage{CPU: cpu, Memory: now, MemoryPeak: peak}, nil
 }
+
+func (m *machine) Processes() []int { return m.group.PIDs() }
 
 // Destroy kills the boot process and everything in the machine's cgroups.
 func (m *machine) Destroy(ctx context.Context) error {

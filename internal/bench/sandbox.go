@@ -1,0 +1,301 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+	"assay/internal/sandbox"
+)
+
+// Options say how much to measure.
+type Options struct {
+	// N is how often each thing is measured.
+	N int
+	// Stage is told what is measured now.
+	Stage func(name string)
+}
+
+// Sandbox measures create, exec, snapshot, fork, memory and computing speed.
+// pooled has a pool for the template, bare has none; both are open and running.
+func Sandbox(ctx context.Context, pooled, bare *sandbox.Manager, t sandbox.Template, o Options) (Report, error) {
+	before, err := unit(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	b := &sandboxBench{ctx: ctx, pooled: pooled, bare: bare, t: t, n: o.N}
+	for _, step := range []struct {
+		name string
+		run  func() ([]Row, error)
+	}{
+		{"create from snapshot", b.fromSnapshot},
+		{"create from pool", b.fromPool},
+		{"16 at once", b.burst},
+		{"exec", b.exec},
+		{"snapshot and fork", b.fork},
+		{"memory", b.memory},
+		{"computing", b.computing},
+	} {
+		if o.Stage != nil {
+			o.Stage(step.name)
+		}
+		rows, err := step.run()
+		if err != nil {
+			return Report{}, fmt.Errorf("measure %s: %w", step.name, err)
+		}
+		b.rows = append(b.rows, rows...)
+	}
+	after, err := unit(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{UnitUS: (before + after) / 2, UnitSpread: max(before, after) / min(before, after), Rows: b.rows}
+	for i := range r.Rows {
+		if r.Rows[i].Unit == "us" {
+			r.Rows[i].Units = r.Rows[i].P50 / r.UnitUS
+		}
+	}
+	return r, nil
+}
+
+type sandboxBench struct {
+	ctx          context.Context // of one run of the benchmark, which is one call
+	pooled, bare *sandbox.Manager
+	t            sandbox.Template
+	n            int
+	rows         []Row
+}
+
+func (b *sandboxBench) create(m *sandbox.Manager) (*sandbox.Sandbox, time.Duration, error) {
+	t0 := time.Now()
+	s, err := m.Create(b.ctx, sandbox.Spec{Template: &b.t})
+	return s, time.Since(t0), err
+}
+
+func (b *sandboxBench) fromSnapshot() ([]Row, error) {
+	var ends []float64
+	values, err := sample(b.ctx, b.n, func() (time.Duration, error) {
+		s, d, err := b.create(b.bare)
+		if err != nil {
+			return 0, err
+		}
+		t0 := time.Now()
+		err = s.Destroy()
+		ends = append(ends, float64(time.Since(t0).Microseconds()))
+		return d, err
+	})
+	return []Row{row("create from snapshot, no pool", "us", values, 65), row("destroy", "us", ends, 0)}, err
+}
+
+func (b *sandboxBench) fromPool() ([]Row, error) {
+	values, err := sample(b.ctx, b.n, func() (time.Duration, error) {
+		if err := b.pooled.WaitPool(b.ctx, b.t); err != nil {
+			return 0, err
+		}
+		s, d, err := b.create(b.pooled)
+		if err != nil {
+			return 0, err
+		}
+		if mode := s.Info().BootMode; mode != sandbox.BootPool {
+			return 0, fault.Errorf(fault.Internal, "the pool was full, and the sandbox came from %s", mode)
+		}
+		return d, s.Destroy()
+	})
+	return []Row{row("create from pool", "us", values, 3)}, err
+}
+
+func (b *sandboxBench) burst() ([]Row, error) {
+	const at = 16
+	values, err := sample(b.ctx, max(3, b.n/10), func() (time.Duration, error) {
+		var wg sync.WaitGroup
+		made := make([]*sandbox.Sandbox, at)
+		errs := make([]error, at)
+		t0 := time.Now()
+		for i := range at {
+			wg.Go(func() { made[i], _, errs[i] = b.create(b.bare) })
+		}
+		wg.Wait()
+		d := time.Since(t0)
+		for i := range at {
+			if errs[i] != nil {
+				return 0, errs[i]
+			}
+			wg.Go(func() { errs[i] = made[i].Destroy() })
+		}
+		wg.Wait()
+		return d, errs[0]
+	})
+	return []Row{row("16 at once, no pool, until all answer", "us", values, 900)}, err
+}
+
+func (b *sandboxBench) exec() ([]Row, error) {
+	s, _, err := b.create(b.bare)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Destroy() }() // the measurement's own error matters more
+	var rows []Row
+	for _, isolated := range []bool{false, true} {
+		name, target := "exec /bin/true in a warm machine", 4.0
+		if isolated {
+			name, target = "exec /bin/true, isolated", 0
+		}
+		run := func() (time.Duration, error) {
+			t0 := time.Now()
+			_, err := s.Exec(b.ctx, sandbox.ExecSpec{Argv: []string{"/bin/true"}, Isolated: isolated}, guest.IO{})
+			return time.Since(t0), err
+		}
+		if _, err := sample(b.ctx, 5, run); err != nil { // the first ones warm caches
+			return nil, err
+		}
+		values, err := sample(b.ctx, 4*b.n, run)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row(name, "us", values, target))
+	}
+	return rows, nil
+}
+
+func (b *sandboxBench) fork() ([]Row, error) {
+	var pauses, forks []float64
+	for range max(3, b.n/4) {
+		s, _, err := b.create(b.bare)
+		if err != nil {
+			return nil, err
+		}
+		t0 := time.Now()
+		snap, err := s.Snapshot(b.ctx, time.Hour)
+		pauses = append(pauses, float64(time.Since(t0).Microseconds()))
+		if err != nil {
+			return nil, err
+		}
+		if err := b.bare.RemoveSnapshot(snap.ID); err != nil {
+			return nil, err
+		}
+		t0 = time.Now()
+		children, err := s.Fork(b.ctx, 4, sandbox.Spec{})
+		forks = append(forks, float64(time.Since(t0).Microseconds()))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range children {
+			if c.Err != nil {
+				return nil, c.Err
+			}
+			if err := c.Sandbox.Destroy(); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.Destroy(); err != nil {
+			return nil, err
+		}
+	}
+	return []Row{row("snapshot, parent's pause and the call around it", "us", pauses, 25), row("fork of 4", "us", forks, 260)}, nil
+}
+
+// memory measures what one more idle machine costs: the pages of its host
+// processes that no other process shares.
+func (b *sandboxBench) memory() ([]Row, error) {
+	var made []*sandbox.Sandbox
+	defer func() {
+		for _, s := range made {
+			_ = s.Destroy() // the measurement's own error matters more
+		}
+	}()
+	for range 5 {
+		s, _, err := b.create(b.bare)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, s)
+	}
+	var values []float64
+	for _, s := range made {
+		var sum int64
+		for _, pid := range s.HostProcesses() {
+			sum += private(pid)
+		}
+		values = append(values, float64(sum))
+	}
+	return []Row{row("unshared memory of an idle machine", "bytes", values, 16<<20)}, nil
+}
+
+// private is a process's unshared memory, in bytes.
+func private(pid int) int64 {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		return 0
+	}
+	var sum int64
+	for line := range bytes.Lines(b) {
+		f := bytes.Fields(line)
+		if len(f) >= 2 && (string(f[0]) == "Private_Clean:" || string(f[0]) == "Private_Dirty:") {
+			n, _ := strconv.ParseInt(string(f[1]), 10, 64)
+			sum += n << 10
+		}
+	}
+	return sum
+}
+
+//go:embed programs/compute.cc
+var compute []byte
+
+// computing compares a CPU-bound C++ program on the host and in a machine: the
+// same static binary, its own clock, turn by turn.
+func (b *sandboxBench) computing() ([]Row, error) {
+	dir, err := os.MkdirTemp("", "assay-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	src, bin := filepath.Join(dir, "compute.cc"), filepath.Join(dir, "compute")
+	if err := os.WriteFile(src, compute, 0o600); err != nil {
+		return nil, err
+	}
+	if out, err := exec.CommandContext(b.ctx, "g++", "-O2", "-static", "-o", bin, src).CombinedOutput(); err != nil {
+		return nil, fault.Errorf(fault.Unsupported, "compile the program to compare: %w: %s", err, out).WithHint("apt-get install g++")
+	}
+	s, _, err := b.create(b.bare)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Destroy() }() // the measurement's own error matters more
+	f, err := os.Open(bin)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := s.Guest().WriteFile(b.ctx, "/box/compute", f, guest.WriteOptions{Mode: 0o755, Owner: "root"}); err != nil {
+		return nil, err
+	}
+	var ratios []float64
+	for range max(5, b.n/4) {
+		native, err := exec.CommandContext(b.ctx, bin).Output()
+		if err != nil {
+			return nil, err
+		}
+		var inside bytes.Buffer
+		if _, err := s.Exec(b.ctx, sandbox.ExecSpec{Argv: []string{"/box/compute"}}, guest.IO{Stdout: &inside}); err != nil {
+			return nil, err
+		}
+		var x, y float64
+		if _, err := fmt.Sscan(string(native), &x); err != nil {
+			return nil, err
+		}
+		if _, err := fmt.Sscan(inside.String(), &y); err != nil {
+			return nil, err
+		}
+		ratios = append(ratios, y/x)
+	}
+	return []Row{row("CPU-bound C++, inside / native", "x", ratios, 1.03)}, nil
+}
