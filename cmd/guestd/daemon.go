@@ -67,6 +67,7 @@ func (d *daemon) routes() http.Handler {
 	mux.HandleFunc("POST "+guest.PathQuiesce, d.quiesce)
 	mux.HandleFunc("POST "+guest.PathExec, d.exec)
 	mux.HandleFunc("POST "+guest.PathKill, d.kill)
+	d.fileRoutes(mux)
 	return mux
 }
 
