@@ -1,0 +1,213 @@
+package drivertest
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"assay/internal/guest"
+)
+
+// The bounds that the engine states for what it measures: the larger of the
+// two counts.
+const (
+	cpuBound     = 20 * time.Millisecond
+	cpuShare     = 0.05
+	memoryBound  = 2 << 20
+	memoryShare  = 0.05
+	wallBound    = 150 * time.Millisecond // a start and an end of a process are in it
+	wallBoundOff = 20 * time.Millisecond  // clocks of two sides
+)
+
+var usageTests = []test{
+	{"usage_of_cpu", testCPU},
+	{"usage_of_memory", testMemory},
+	{"usage_of_processes", testProcesses},
+	{"usage_of_output", testOutputBytes},
+	{"usage_of_disk", testDisk},
+	{"usage_of_wall_time", testWall},
+	{"usage_by_the_host", testHostUsage},
+}
+
+// least runs a verb a few times and gives the smallest of what is measured:
+// the cost of the probe itself.
+func (b *box) least(spec guest.ExecSpec, measure func(guest.Usage) int64) int64 {
+	b.t.Helper()
+	var least int64
+	for i := range 3 {
+		_, res := b.exec(spec, guest.IO{})
+		if n := measure(res.Usage); i == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}
+
+func testCPU(t *testing.T, b *box) {
+	cpu := func(u guest.Usage) int64 { return int64(u.CPU()) }
+	for _, tt := range []struct {
+		name       string
+		argv, idle []string
+		want       time.Duration
+	}{
+		{"one_process", verb("spin", "400ms"), verb("spin", "0s"), 400 * time.Millisecond},
+		{"children_that_ended", verb("children", "4", "spin", "150ms"), verb("children", "4", "spin", "0s"), 600 * time.Millisecond},
+		{"threads", verb("threads", "2", "200ms"), verb("threads", "2", "0s"), 400 * time.Millisecond},
+	} {
+		for _, isolated := range []bool{false, true} {
+			idle := time.Duration(b.least(guest.ExecSpec{Argv: tt.idle, Isolated: isolated}, cpu))
+			_, res := b.exec(guest.ExecSpec{Argv: tt.argv, Isolated: isolated}, guest.IO{})
+			got := res.Usage.CPU() - idle
+			bound := max(cpuBound, time.Duration(cpuShare*float64(tt.want)))
+			bound = time.Duration(float64(bound) * b.s.Loose)
+			if off := (got - tt.want).Abs(); off > bound {
+				t.Errorf("%s, isolated %v: %v of CPU above the %v of the idle program, want %v ± %v", tt.name, isolated, got, idle, tt.want, bound)
+			}
+		}
+	}
+}
+
+func testMemory(t *testing.T, b *box) {
+	memory := func(u guest.Usage) int64 { return u.MemoryPeak }
+	const size = 64 << 20
+	for _, tt := range []struct {
+		name       string
+		argv, idle []string
+		want       int64
+	}{
+		{"one_process", verb("alloc", strconv.Itoa(size), "100ms"), verb("alloc", "0", "100ms"), size},
+		{"small", verb("alloc", "8388608", "100ms"), verb("alloc", "0", "100ms"), 8 << 20},
+		{"children_together", verb("alloc", strconv.Itoa(size/4), "300ms", "4"), verb("alloc", "0", "300ms", "4"), size},
+		{"children_that_ended", verb("children", "3", "alloc", strconv.Itoa(size), "50ms"), verb("children", "3", "alloc", "0", "50ms"), size},
+	} {
+		for _, isolated := range []bool{false, true} {
+			idle := b.least(guest.ExecSpec{Argv: tt.idle, Isolated: isolated}, memory)
+			_, res := b.exec(guest.ExecSpec{Argv: tt.argv, Isolated: isolated}, guest.IO{})
+			got := res.Usage.MemoryPeak - idle
+			bound := max(memoryBound, int64(memoryShare*float64(tt.want)))
+			if off := max(got-tt.want, tt.want-got); off > bound {
+				t.Errorf("%s, isolated %v: a peak of %d bytes above the %d of the idle program, want %d ± %d", tt.name, isolated, got, idle, tt.want, bound)
+			}
+		}
+	}
+}
+
+func testProcesses(t *testing.T, b *box) {
+	peak := func(u guest.Usage) int64 { return int64(u.ProcessesPeak) }
+	idle := b.least(guest.ExecSpec{Argv: verb("fork", "0", "20ms")}, peak)
+	_, res := b.exec(guest.ExecSpec{Argv: verb("fork", "20", "50ms")}, guest.IO{})
+	// A runtime's own threads come and go.
+	if got := int64(res.Usage.ProcessesPeak) - idle; got < 18 || got > 24 {
+		t.Errorf("20 processes raise the peak by %d", got)
+	}
+}
+
+func testOutputBytes(t *testing.T, b *box) {
+	const size = 3_000_001
+	for _, stream := range []string{"out", "err"} {
+		var got countingWriter
+		streams := guest.IO{Stdout: &got}
+		if stream == "err" {
+			streams = guest.IO{Stderr: &got}
+		}
+		bytesOf := func(u guest.Usage) int64 { return u.StdoutBytes }
+		droppedOf := func(e guest.Exit) int64 { return e.StdoutDropped }
+		if stream == "err" {
+			bytesOf = func(u guest.Usage) int64 { return u.StderrBytes }
+			droppedOf = func(e guest.Exit) int64 { return e.StderrDropped }
+		}
+		argv := verb("flood", stream, strconv.Itoa(size))
+		for _, tt := range []struct {
+			name    string
+			spec    guest.ExecSpec
+			arrived int64
+		}{
+			{"no_cap", guest.ExecSpec{Argv: argv}, size},
+			{"at_the_cap", guest.ExecSpec{Argv: argv, Limits: guest.Limits{Output: size}}, size},
+			{"kept", guest.ExecSpec{Argv: argv, KeepOutput: true, Limits: guest.Limits{Output: 100_000}}, 100_000},
+			{"cut", guest.ExecSpec{Argv: argv, Limits: guest.Limits{Output: 100_000}}, 100_000},
+		} {
+			got.n = 0
+			_, res := b.exec(tt.spec, streams)
+			if got.n != tt.arrived {
+				t.Errorf("%s, %s: %d bytes arrived, want %d", stream, tt.name, got.n, tt.arrived)
+			}
+			written, dropped := bytesOf(res.Usage), droppedOf(res.Exit)
+			if written-dropped != tt.arrived || res.Exit.OutputTruncated != (dropped > 0) {
+				t.Errorf("%s, %s: %d bytes written, %d dropped, truncated %v; %d arrived", stream, tt.name, written, dropped, res.Exit.OutputTruncated, got.n)
+			}
+			if tt.name != "cut" && written != size {
+				t.Errorf("%s, %s: %d bytes written, want %d", stream, tt.name, written, size)
+			}
+			want := guest.Exited
+			if tt.name == "cut" {
+				want = guest.OutputLimit
+			}
+			if res.Exit.Cause != want {
+				t.Errorf("%s, %s: exit %+v, want %s", stream, tt.name, res.Exit, want)
+			}
+		}
+	}
+}
+
+func testDisk(t *testing.T, b *box) {
+	const size = 4 << 20
+	for _, isolated := range []bool{false, true} {
+		for _, limits := range []guest.Limits{{}, {Disk: 64 << 20}} {
+			_, res := b.exec(guest.ExecSpec{Argv: verb("write", "/tmp/disk-"+strconv.FormatInt(limits.Disk, 10), strconv.Itoa(size)), Isolated: isolated, Limits: limits}, guest.IO{})
+			if got := res.Usage.DiskBytes; got < size || got > size+256<<10 {
+				t.Errorf("isolated %v, limit %d: %d bytes on disk, want %d", isolated, limits.Disk, got, size)
+			}
+		}
+	}
+}
+
+func testWall(t *testing.T, b *box) {
+	const want = 300 * time.Millisecond
+	begin := time.Now()
+	_, res := b.exec(guest.ExecSpec{Argv: verb("sleep", want.String())}, guest.IO{})
+	outside := time.Since(begin)
+	if got := res.Usage.Wall; got < want || got > want+time.Duration(float64(wallBound)*b.s.Loose) || got > outside+wallBoundOff {
+		t.Errorf("%v of wall time for a sleep of %v; from outside %v", got, want, outside)
+	}
+}
+
+// testHostUsage: the host's own count is no smaller than the guest's, grows,
+// and includes the memory the guest holds.
+func testHostUsage(t *testing.T, b *box) {
+	before, err := b.m.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := newOutput()
+	b.exec(guest.ExecSpec{Argv: verb("spin", "300ms")}, guest.IO{Stdout: out})
+	after, err := b.m.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := after.CPU - before.CPU; got < 280*time.Millisecond {
+		t.Errorf("the host counted %v for 300 ms of the guest's", got)
+	}
+	bg := b.start(guest.ExecSpec{Key: "holder", Argv: verb("alloc", "67108864", "30s")}, guest.IO{})
+	until(t, "the host sees the memory", func() bool {
+		u, err := b.m.Usage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Memory >= 64<<20 && (u.MemoryPeak == 0 || u.MemoryPeak >= u.Memory)
+	})
+	if err := b.Kill(within(t, patience), "holder"); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := bg.wait(t, patience); err != nil || res.Exit.Cause != guest.Killed {
+		t.Errorf("killed: %+v, %v", res.Exit, err)
+	}
+}
+
+// countingWriter counts what is written.
+type countingWriter struct{ n int64 }
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.n += int64(len(p))
+	return len(p), nil
+}
