@@ -142,6 +142,17 @@ func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
 		list = append(list, mountPoint{name, t, name, opts, unix.MS_NOSUID | unix.MS_NODEV})
 		return nil
 	}
+	for _, dir := range spec.WritableDirs {
+		d, err := syscall.BytePtrFromString(path.Clean(dir))
+		if err != nil || !path.IsAbs(dir) {
+			return nil, fault.Errorf(fault.Invalid, "writable directory %q is not an absolute path", dir)
+		}
+		list = append(list, mountPoint{source: d, target: d, flags: unix.MS_BIND})
+	}
+	// The rest of the machine is read-only for the command: there is no place
+	// left where one case could leave a note for the next.
+	slash, _ := syscall.BytePtrFromString("/")
+	list = append(list, mountPoint{target: slash, flags: unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID})
 	for _, dir := range append([]string{"/tmp", "/var/tmp", "/dev/shm"}, spec.FreshDirs...) {
 		mode, owner := "1777", 0
 		switch dir {

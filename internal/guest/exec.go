@@ -164,8 +164,9 @@ type ExecSpec struct {
 	// the caller streams, or empty input.
 	StdinFile string `json:"stdin_file,omitempty"`
 	// Isolated gives the command a PID, mount and IPC namespace of its own with
-	// a fresh /tmp, /var/tmp, /dev/shm and the directories of FreshDirs; all of
-	// it, and every process, is gone when the command ends.
+	// a fresh /tmp, /var/tmp, /dev/shm and the directories of FreshDirs; the
+	// rest of the machine is read-only for it. All of it, and every process, is
+	// gone when the command ends.
 	Isolated bool `json:"isolated,omitempty"`
 	// FreshDirs are existing directories that are empty, writable and private
 	// to an Isolated command (for example its working directory).
@@ -173,6 +174,9 @@ type ExecSpec struct {
 	// Leave lets processes that the command started go on after it ended (a
 	// server in the background). Without it they are killed with the command.
 	Leave bool `json:"leave,omitempty"`
+	// WritableDirs are existing directories of the machine that stay writable
+	// for an Isolated command, with what is in them.
+	WritableDirs []string `json:"writable_dirs,omitempty"`
 	// KeepOutput says what happens at Limits.Output: false ends the exec with
 	// OutputLimit; true lets it go on, drops the middle and keeps head and tail.
 	KeepOutput bool `json:"keep_output,omitempty"`
@@ -197,8 +201,8 @@ func (s ExecSpec) Check() error {
 	if s.Leave && s.Isolated {
 		return fault.Errorf(fault.Invalid, "an isolated exec cannot leave processes behind")
 	}
-	if len(s.FreshDirs) > 0 && !s.Isolated {
-		return fault.Errorf(fault.Invalid, "fresh directories need an isolated exec")
+	if len(s.FreshDirs)+len(s.WritableDirs) > 0 && !s.Isolated {
+		return fault.Errorf(fault.Invalid, "fresh and writable directories need an isolated exec")
 	}
 	switch s.User {
 	case "", "user", "root":

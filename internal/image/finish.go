@@ -226,12 +226,11 @@ func (f *finisher) account() error {
 			return err
 		}
 	}
-	for _, d := range []string{"home/" + f.user, "box"} {
-		if err := f.dir(d, UserID, 0o755); err != nil {
-			return err
-		}
+	if err := f.dir("home/"+f.user, UserID, 0o755); err != nil {
+		return err
 	}
-	return nil
+	// /box is where the judge puts programs and inputs: not the user's.
+	return f.dir("box", 0, 0o755)
 }
 
 // fixedFiles makes the files in which a host would show through.

@@ -190,10 +190,10 @@ func TestBuildFromTar(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 {
-		for _, name := range []string{"box", "home/user"} {
+		for name, want := range map[string]uint32{"box": 0, "home/user": UserID} {
 			var st unix.Stat_t
-			if err := unix.Lstat(filepath.Join(root, name), &st); err != nil || st.Uid != UserID || st.Gid != UserID {
-				t.Errorf("%s belongs to %d:%d (%v), want %d", name, st.Uid, st.Gid, err, UserID)
+			if err := unix.Lstat(filepath.Join(root, name), &st); err != nil || st.Uid != want || st.Gid != want {
+				t.Errorf("%s belongs to %d:%d (%v), want %d", name, st.Uid, st.Gid, err, want)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (x *session) compileOnce(ctx context.Context) error {
 	spec := sandbox.ExecSpec{
 		Argv: x.expand(x.lang.Compile.Argv), Dir: buildDir, User: "user",
 		Env:      append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + buildDir, "TMPDIR=/tmp", "LANG=C.UTF-8"}, x.expand(x.lang.Compile.Env)...),
-		Isolated: true, KeepOutput: true, Limits: x.compile,
+		Isolated: true, WritableDirs: []string{buildDir}, KeepOutput: true, Limits: x.compile,
 	}
 	res, err := x.exec(ctx, spec, out, out)
 	if err != nil {
