@@ -89,7 +89,7 @@ func (c *Client) attach(ctx context.Context, att *Attach, input *input, streams 
 	if err != nil {
 		return Result{}, fault.Errorf(fault.Invalid, "encode exec: %w", err)
 	}
-	body := &execBody{ctx: ctx, pending: appendFrame(nil, FrameSpec, first), input: input, from: make(chan int64, 1)}
+	body := &execBody{ctx: ctx, pending: appendFrame(nil, FrameSpec, first), input: input, from: make(chan int64, 1), closed: make(chan struct{})}
 	resp, err := c.roundTrip(ctx, http.MethodPost, PathExec, nil, body)
 	if err != nil {
 		return Result{}, err
@@ -197,6 +197,8 @@ type execBody struct {
 	pending []byte
 	input   *input
 	from    chan int64
+	closed  chan struct{}
+	close   sync.Once
 	started bool
 	offset  int64
 	ended   bool
@@ -215,6 +217,8 @@ func (b *execBody) Read(p []byte) (int, error) {
 				b.chunk = make([]byte, 64<<10)
 			case <-b.ctx.Done():
 				return 0, context.Cause(b.ctx)
+			case <-b.closed:
+				return 0, io.ErrClosedPipe
 			}
 		}
 		n, err := b.input.read(b.chunk, b.offset)
@@ -231,4 +235,11 @@ func (b *execBody) Read(p []byte) (int, error) {
 	n := copy(p, b.pending)
 	b.pending = b.pending[n:]
 	return n, nil
+}
+
+// Close ends the wait for guestd's answer: when the session breaks before it,
+// HTTP/2 gives up the request only once its body has been read or closed.
+func (b *execBody) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return nil
 }
