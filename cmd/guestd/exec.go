@@ -23,7 +23,9 @@ type command struct {
 	group          *cgroup
 	started        time.Time
 	diskBefore     int64
-	forkRSS        int64 // what guestd itself held at the fork, in bytes
+	freshRoot      string   // where an isolated command's own filesystems are seen
+	freshDirs      []string // and what they are
+	forkRSS        int64    // what guestd itself held at the fork, in bytes
 
 	mu    sync.Mutex
 	cause guest.Cause // set by whoever ended it first
@@ -78,7 +80,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if c.group, err = newCgroup(spec.Limits.Processes); err != nil {
 		return nil, err
 	}
-	c.diskBefore = diskUsed()
+	c.diskBefore = diskUsed("", nil)
 	c.forkRSS = ownRSS()
 	plan, err := d.plan(spec)
 	if err != nil {
@@ -91,6 +93,9 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 		return nil, err
 	}
 	c.pid, c.started = p.pid, p.started
+	if spec.Isolated {
+		c.freshRoot, c.freshDirs = p.root(), freshDirs(spec)
+	}
 	// What the child has now, this process must not hold: the pipes' ends are
 	// how the end of its output is seen.
 	f.keep(outR, errR)
@@ -137,6 +142,7 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 	wall := time.Since(c.started)
 	close(stop)
 	<-watched
+	c.lookAtDisk()
 	if !p.isolated && !c.spec.Leave || c.ended() {
 		c.group.kill()
 	}
@@ -250,13 +256,18 @@ func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration
 	c.result.Files = out
 }
 
+// peakMargin is what the kernel's count of a process may be above what the
+// process touched, in bytes: it counts memory in the pieces it is mapped in.
+const peakMargin = 16 << 20
+
 // memoryPeak joins the two counts there are. The watch's is exact but looks only
 // every few milliseconds; the kernel's per-process maximum misses nothing but
-// counts one process only, and begins at what guestd held when it forked, so it
-// says something only above that.
+// counts too much, one process only, and begins at what guestd held when it
+// forked. So it is believed where it is so far above that the watch must have
+// missed a peak.
 func (c *command) memoryPeak(maxRSS int64) int64 {
-	if maxRSS > c.forkRSS+c.forkRSS/8 {
-		return max(c.peak, maxRSS)
+	if maxRSS > c.forkRSS+c.forkRSS/8 && maxRSS > c.peak+c.peak/4+peakMargin {
+		return maxRSS
 	}
 	return c.peak
 }

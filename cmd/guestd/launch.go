@@ -125,11 +125,21 @@ func rlimits(l guest.Limits, memory int64) []rlimit {
 	return set
 }
 
+// freshMargin is how far beyond its disk limit an isolated command can fill one
+// of its own filesystems, in bytes.
+const freshMargin = 1 << 20
+
+// freshDirs are the places an isolated command has for itself.
+func freshDirs(spec guest.ExecSpec) []string {
+	return append([]string{"/tmp", "/var/tmp", "/dev/shm"}, spec.FreshDirs...)
+}
+
 // freshMounts are the filesystems of an isolated command.
 func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
 	size := d.disk
 	if spec.Limits.Disk > 0 {
-		size = min(size, spec.Limits.Disk)
+		// A little more than the limit: the watch must see that it was crossed.
+		size = min(size, spec.Limits.Disk+freshMargin)
 	}
 	var list []mountPoint
 	add := func(target, fstype, options string) error {
@@ -153,7 +163,7 @@ func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
 	// left where one case could leave a note for the next.
 	slash, _ := syscall.BytePtrFromString("/")
 	list = append(list, mountPoint{target: slash, flags: unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID})
-	for _, dir := range append([]string{"/tmp", "/var/tmp", "/dev/shm"}, spec.FreshDirs...) {
+	for _, dir := range freshDirs(spec) {
 		mode, owner := "1777", 0
 		switch dir {
 		case "/tmp", "/var/tmp", "/dev/shm":

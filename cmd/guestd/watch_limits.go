@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,31 +75,46 @@ func (c *command) look() time.Duration {
 		c.end(guest.ProcessLimit)
 	}
 	if l.Disk > 0 {
-		used := diskUsed() - c.diskBefore
-		c.mu.Lock()
-		c.disk = max(c.disk, used)
-		c.mu.Unlock()
-		if used > l.Disk {
+		if c.lookAtDisk() > l.Disk {
 			c.end(guest.DiskLimit)
 		}
 	}
 	return max(wait, watchMin)
 }
 
+// lookAtDisk counts what the command has added to the disk, keeps the most, and
+// gives the present number of bytes. Files of an isolated command's own
+// filesystems count like any other.
+func (c *command) lookAtDisk() int64 {
+	used := diskUsed(c.freshRoot, c.freshDirs) - c.diskBefore
+	c.mu.Lock()
+	c.disk = max(c.disk, used)
+	c.mu.Unlock()
+	return used
+}
+
 // writable are the filesystems that commands can fill.
 var writable = []string{"/", "/tmp", "/dev/shm"}
 
-// diskUsed is what lies on the machine's writable filesystems, in bytes.
-func diskUsed() int64 {
+// diskUsed is what lies on the machine's writable filesystems and on those of
+// an isolated command, in bytes. root is where the latter are seen from here;
+// before they are mounted, and after the command's end, they hold nothing.
+func diskUsed(root string, fresh []string) int64 {
 	var sum int64
-	seen := map[unix.Fsid]bool{}
-	for _, dir := range writable {
+	var seen []unix.Fsid
+	count := func(dir string) {
 		var st unix.Statfs_t
-		if unix.Statfs(dir, &st) != nil || seen[st.Fsid] && st.Fsid != (unix.Fsid{}) {
-			continue
+		if unix.Statfs(dir, &st) != nil || st.Fsid != (unix.Fsid{}) && slices.Contains(seen, st.Fsid) {
+			return
 		}
-		seen[st.Fsid] = true
+		seen = append(seen, st.Fsid)
 		sum += int64(st.Blocks-st.Bfree) * st.Bsize
+	}
+	for _, dir := range writable {
+		count(dir)
+	}
+	for _, dir := range fresh {
+		count(root + dir)
 	}
 	return sum
 }
