@@ -44,9 +44,10 @@ type childPlan struct {
 	rlimits    []rlimit
 	uid, gid   uintptr
 	dropCaps   []uintptr // bounding capabilities a root command loses
-	tty        bool      // stdio is a terminal that becomes the controlling one
-	failures   uintptr   // pipe: step and errno of a child that could not start
-	ends       uintptr   // socket: childEnd of an isolated command; its end of file releases the namespaces
+	caps       [2]unix.CapUserData
+	tty        bool    // stdio is a terminal that becomes the controlling one
+	failures   uintptr // pipe: step and errno of a child that could not start
+	ends       uintptr // socket: childEnd of an isolated command; its end of file releases the namespaces
 }
 
 // childFailure is what a child writes when it cannot start its program.
@@ -89,7 +90,7 @@ type cloneArgs struct {
 func forkChild(p *childPlan) (int, error) {
 	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
 	if p.isolated {
-		args.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+		args.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
 	}
 	// No descriptor may be made between fork and exec elsewhere that is not
 	// yet close-on-exec; and while a program file is open for writing in this
@@ -120,7 +121,6 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 		wpid      uintptr
 		status    int32
 		capHead   [2]uint32
-		capData   [6]uint32
 		rootSlash = [2]byte{'/', 0}
 		busyWait  = unix.Timespec{Nsec: 2_000_000}
 		none      = [5]byte{'n', 'o', 'n', 'e', 0}
@@ -200,12 +200,11 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 	if errno != 0 {
 		goto failed
 	}
-	if p.uid != 0 {
-		capHead[0] = unix.LINUX_CAPABILITY_VERSION_3
-		_, _, errno = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&capHead[0])), uintptr(unsafe.Pointer(&capData[0])), 0)
-		if errno != 0 {
-			goto failed
-		}
+	// Not only the bounding set: root's program gets what is inheritable, too.
+	capHead[0] = unix.LINUX_CAPABILITY_VERSION_3
+	_, _, errno = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&capHead[0])), uintptr(unsafe.Pointer(&p.caps[0])), 0)
+	if errno != 0 {
+		goto failed
 	}
 	_, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
 	if errno != 0 {

@@ -34,7 +34,25 @@ const addressSpace = 64 << 30
 var reachingCaps = []uintptr{
 	unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE, unix.CAP_SYS_MODULE, unix.CAP_SYS_RAWIO, unix.CAP_SYS_BOOT,
 	unix.CAP_SYS_TIME, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_MKNOD,
-	unix.CAP_AUDIT_WRITE, unix.CAP_MAC_ADMIN, unix.CAP_SYSLOG, unix.CAP_BPF, unix.CAP_PERFMON,
+	unix.CAP_KILL, unix.CAP_AUDIT_WRITE, unix.CAP_MAC_ADMIN, unix.CAP_SYSLOG, unix.CAP_BPF, unix.CAP_PERFMON,
+}
+
+// rootCaps are the capabilities of a root command: guestd's own without those
+// that reach others, and none to be inherited.
+func rootCaps() ([2]unix.CapUserData, error) {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err != nil {
+		return caps, fmt.Errorf("read capabilities: %w", err)
+	}
+	for i := range caps {
+		caps[i].Inheritable = 0
+	}
+	for _, c := range reachingCaps {
+		caps[c/32].Effective &^= 1 << (c % 32)
+		caps[c/32].Permitted &^= 1 << (c % 32)
+	}
+	return caps, nil
 }
 
 // plan makes the child's plan, descriptors excepted.
@@ -48,10 +66,13 @@ func (d *daemon) plan(spec guest.ExecSpec) (*childPlan, error) {
 		dir = userHome
 	}
 	p := &childPlan{uid: userID, gid: userID, isolated: spec.Isolated}
+	var err error
 	if spec.User == "root" {
 		p.uid, p.gid, p.dropCaps = 0, 0, reachingCaps
+		if p.caps, err = rootCaps(); err != nil {
+			return nil, err
+		}
 	}
-	var err error
 	if p.path, err = syscall.BytePtrFromString(lookPath(spec.Argv[0], dir, env)); err != nil {
 		return nil, fault.Errorf(fault.Invalid, "command name holds a NUL byte")
 	}

@@ -10,11 +10,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
+	"syscall"
 
 	"assay/internal/guest"
 
@@ -37,6 +39,9 @@ func run(log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := standApart(); err != nil {
+		return err
+	}
 	d, err := newDaemon(log)
 	if err != nil {
 		return err
@@ -56,6 +61,19 @@ func run(log *slog.Logger) error {
 		asked = guest.Serve(conn, handler)
 		debug.FreeOSMemory() // what a session left need not be in a snapshot
 	}
+}
+
+// apartID is a user ID that nothing else in the guest has.
+const apartID = 65500
+
+// standApart takes the real and saved user ID away from root's, and keeps the
+// effective one: a command that runs as root, and has lost the capabilities
+// that reach others, may then neither signal nor trace this process.
+func standApart() error {
+	if err := syscall.Setresuid(apartID, 0, apartID); err != nil {
+		return fmt.Errorf("leave root's user ID: %w", err)
+	}
+	return nil
 }
 
 // openLink gives the stream that the driver handed over.
