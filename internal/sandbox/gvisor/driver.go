@@ -167,11 +167,7 @@ func (d *Driver) Restore(ctx context.Context, cfg sandbox.MachineConfig, snapsho
 
 // Reclaim kills and removes what a machine of an earlier life left.
 func (d *Driver) Reclaim(ctx context.Context, id, dir string) error {
-	err := d.tree.At(id).Remove(ctx)
-	for _, name := range []string{"state", "bundle"} {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	return err
+	return errors.Join(d.tree.At(id).Remove(ctx), removeFiles(dir))
 }
 
 // growFDTable makes this process's table of descriptors large once. Children

@@ -122,6 +122,7 @@ func (m *machine) undo() {
 	if m.pidfd >= 0 {
 		_ = unix.Close(m.pidfd)
 	}
+	_ = removeFiles(m.cfg.Dir)
 }
 
 const undoTimeout = 20 * time.Second
@@ -295,14 +296,17 @@ func (m *machine) Destroy(ctx context.Context) error {
 		_ = unix.Close(m.pidfd)
 		_ = m.link.Close()
 		m.logs.close()
-		for _, name := range []string{"state", "bundle"} {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(m.cfg.Dir, name)))
-		}
+		err = errors.Join(err, removeFiles(m.cfg.Dir))
 		if err != nil {
 			m.destroyE = fault.Errorf(fault.Internal, "destroy machine %s: %w", m.cfg.ID, err)
 		}
 	})
 	return m.destroyE
+}
+
+// removeFiles removes what the driver keeps in a machine's directory.
+func removeFiles(dir string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, "state")), os.RemoveAll(filepath.Join(dir, "bundle")))
 }
 
 // reap takes the exit status of the boot process, which is our child.
