@@ -22,16 +22,14 @@ var sessionTests = []test{
 // testBrokenSession breaks the session again and again while commands start
 // and run; each must have run exactly once.
 func testBrokenSession(t *testing.T, b *box) {
-	const n = 12
+	const n = 6
 	for i := range n {
 		bg := b.start(guest.ExecSpec{Argv: verb("append", "/tmp/once", fmt.Sprint("run ", i))}, guest.IO{})
-		for range 2 {
-			select {
-			case <-bg.done:
-			case <-time.After(time.Duration(i) * 3 * time.Millisecond):
-			}
-			b.Break()
+		select {
+		case <-bg.done:
+		case <-time.After(time.Duration(i) * 4 * time.Millisecond):
 		}
+		b.Break()
 		if res, err := bg.wait(t, patience); err != nil || res.Exit.Code != 0 {
 			t.Fatalf("command %d: %+v, %v", i, res.Exit, err)
 		}
@@ -50,7 +48,7 @@ func testBrokenSessionOutput(t *testing.T, b *box) {
 	}
 	var out lockedBuffer
 	bg := b.start(guest.ExecSpec{Argv: verb("tick", fmt.Sprint(n), "2ms")}, guest.IO{Stdout: &out})
-	for range 5 {
+	for range 2 {
 		select {
 		case <-bg.done:
 		case <-time.After(50 * time.Millisecond):
@@ -66,7 +64,7 @@ func testBrokenSessionOutput(t *testing.T, b *box) {
 	// The same at full speed, where more is under way.
 	var fast bytes.Buffer
 	bg = b.start(guest.ExecSpec{Argv: verb("flood", "out", "20000000")}, guest.IO{Stdout: &fast})
-	for range 4 {
+	for range 2 {
 		select {
 		case <-bg.done:
 		case <-time.After(15 * time.Millisecond):
@@ -88,7 +86,7 @@ func testBrokenSessionInput(t *testing.T, b *box) {
 	want := bytes.Repeat([]byte("0123456789abcde\n"), 5_000_000/16)
 	var out bytes.Buffer
 	bg := b.start(guest.ExecSpec{Argv: verb("cat")}, guest.IO{Stdin: bytes.NewReader(want), Stdout: &out})
-	for range 4 {
+	for range 2 {
 		select {
 		case <-bg.done:
 		case <-time.After(15 * time.Millisecond):
@@ -123,7 +121,7 @@ func testSameKey(t *testing.T, b *box) {
 }
 
 func testSessions(t *testing.T, b *box) {
-	for range 5 {
+	for range 3 {
 		b.alive()
 		if err := b.Between(within(t, patience), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -134,7 +132,7 @@ func testSessions(t *testing.T, b *box) {
 	// What comes out of a session that ends while it is flooded must not be
 	// taken for the next one's.
 	bg := b.start(guest.ExecSpec{Key: "flood", Argv: verb("flood", "out"), Limits: guest.Limits{Wall: 5 * time.Second}}, guest.IO{Stdout: new(countingWriter)})
-	for range 5 {
+	for range 2 {
 		b.alive()
 		b.Break()
 	}

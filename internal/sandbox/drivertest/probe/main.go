@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"sort"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // verbs do one thing each and give the exit code.
@@ -26,9 +23,8 @@ var verbs = map[string]func(args []string) int{
 	"echo":     func(a []string) int { return say(strings.Join(a, " ")) },
 	"args":     func(a []string) int { return say(strings.Join(a, "\n")) },
 	"sleep":    func(a []string) int { time.Sleep(duration(a, 0)); return 0 },
-	"spin":     func(a []string) int { spin(duration(a, 0)); return 0 },
+	"spin":     spin,
 	"children": children,
-	"threads":  threads,
 	"alloc":    alloc,
 	"write":    write,
 	"append":   appendLine,
@@ -108,46 +104,10 @@ func signal(args []string) int {
 	return 1
 }
 
-// spin uses a processor for so long by this thread's own clock.
-func spin(d time.Duration) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	used := func() time.Duration {
-		var ts unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-			return d
-		}
-		return time.Duration(ts.Nano())
-	}
-	x := 1
-	for end := used() + d; used() < end; {
-		for range 20_000 {
-			x = x*1664525 + 1013904223
-		}
-	}
-	runtime.KeepAlive(x)
-}
-
 // children runs this program again and again, with the rest of the arguments:
 // "children 3 spin 1s". All have ended before it ends.
 func children(args []string) int {
 	return run(number(args, 0), args[1:], true)
-}
-
-// threads spins on several threads at once: "threads 2 300ms".
-func threads(args []string) int {
-	done := make(chan bool)
-	n := number(args, 0)
-	for range n {
-		go func() {
-			spin(duration(args, 1))
-			done <- true
-		}()
-	}
-	for range n {
-		<-done
-	}
-	return 0
 }
 
 // flood writes so many bytes to a stream: "flood out 1000", without a number

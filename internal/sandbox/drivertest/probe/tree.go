@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,6 +92,55 @@ func fork(args []string) int {
 	}
 	return 0
 }
+
+// spin uses so much time of a processor in each of so many processes at once,
+// by their own clocks: "spin 100ms 2". They are forks without Go's runtime,
+// whose own threads would use time too.
+func spin(args []string) int {
+	d := duration(args, 0)
+	if d == 0 {
+		return 0
+	}
+	var pids []int
+	for range max(1, number(args, 1)) {
+		pid, errno := forkSpin(d.Nanoseconds())
+		if errno != 0 {
+			return fail("fork", errno)
+		}
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		for {
+			if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+				break
+			}
+		}
+	}
+	return 0
+}
+
+// forkSpin forks a process that ends when it has used so many nanoseconds.
+//
+//go:norace
+func forkSpin(ns int64) (int, syscall.Errno) {
+	var ts unix.Timespec
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || pid != 0 {
+		return int(pid), errno
+	}
+	for ts.Sec*1e9+ts.Nsec < ns {
+		for i := 0; i < 200_000; i++ {
+			spun = spun*1664525 + 1013904223
+		}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_PROCESS_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0)
+	}
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}
+
+// spun keeps the loop from being thrown away.
+var spun uint64
 
 // forkIdle forks a process that waits for a signal. The child has one thread
 // and makes raw system calls only.
