@@ -10,8 +10,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"assay/internal/sandbox/gvisor/bootfile"
 
@@ -22,15 +24,33 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == bootfile.FilterCommand {
+		if err := compileFilter(os.Args[2], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "assay-boot:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "assay-boot:", err)
 		os.Exit(1)
 	}
+	go settle()
 	cli.Run(nil, map[util.SubCommand]string{
 		new(sentrycmd.Boot):   "",
 		new(sentrycmd.Umount): "",
 	}, nil)
 }
+
+// settle gives back, once the machine has come up, what only its start needed:
+// a machine that waits in a pool should hold little.
+func settle() {
+	time.Sleep(settleAfter)
+	debug.FreeOSMemory()
+}
+
+// settleAfter is longer than a start takes.
+const settleAfter = time.Second
 
 // redirect replaces the guest's stdio, which gVisor takes from the process that
 // starts the machine, by nothing and the log: a machine must not hold its
@@ -87,6 +107,9 @@ func prepare() error {
 			return err
 		}
 		if err := file.Join(os.Getpid()); err != nil {
+			return err
+		}
+		if err := registerFilter(file.Filter); err != nil {
 			return err
 		}
 		if err := redirect(dir); err != nil {

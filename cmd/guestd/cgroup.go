@@ -11,14 +11,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"assay/internal/guest"
+
 	"golang.org/x/sys/unix"
 )
 
 // runDir is guestd's own directory, out of reach for commands of the user.
 const runDir = "/run/assay"
 
-// cgroupRoot is where guestd mounts the guest's cgroup tree for itself.
-const cgroupRoot = runDir + "/cgroup"
+// cgroupRoot is the guest's cgroup tree, as only guestd can name it.
+var cgroupRoot string
 
 var cgroupSerial atomic.Int64
 
@@ -30,19 +32,42 @@ type cgroup struct {
 	cpuStat, memCurrent, pidsEvents *os.File
 }
 
-// mountCgroups prepares the guest's cgroup tree, once.
+// mountCgroups prepares the guest's cgroup tree, once. Commands of root may
+// write any file they can name; so the tree is covered again, and guestd alone
+// reaches it, through a descriptor.
 func mountCgroups() error {
-	if err := os.MkdirAll(cgroupRoot, 0o700); err != nil {
+	const dir = runDir + "/cgroup"
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if err := os.Chmod(runDir, 0o711); err != nil {
 		return err
 	}
-	if err := unix.Mount("cgroup2", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+	if err := unix.Mount("cgroup2", dir, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("mount cgroup2: %w", err)
 	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open cgroup tree: %w", err)
+	}
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=0,mode=000"); err != nil {
+		return fmt.Errorf("cover cgroup tree: %w", err)
+	}
+	cgroupRoot = "/proc/self/fd/" + strconv.Itoa(fd)
 	if err := os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
 		return fmt.Errorf("enable cgroup controllers: %w", err)
+	}
+	return nil
+}
+
+// protectOwnFiles makes guestd's program read-only for root, too.
+func protectOwnFiles() error {
+	dir := filepath.Dir(guest.InitPath)
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("make %s read-only: %w", dir, err)
 	}
 	return nil
 }

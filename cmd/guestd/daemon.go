@@ -26,6 +26,9 @@ type daemon struct {
 	memory int64 // of the machine, in bytes
 	disk   int64
 
+	terminals terminals
+	watches   fileWatches
+
 	mu         sync.Mutex
 	session    guest.Session
 	commands   map[string]*command
@@ -37,6 +40,9 @@ const maxCommands = 1024
 
 func newDaemon(log *slog.Logger) (*daemon, error) {
 	if err := mountCgroups(); err != nil {
+		return nil, err
+	}
+	if err := writeNSInit(); err != nil {
 		return nil, err
 	}
 	d := &daemon{log: log, reaper: newReaper(), commands: map[string]*command{}}
@@ -68,6 +74,9 @@ func (d *daemon) routes() http.Handler {
 	mux.HandleFunc("POST "+guest.PathExec, d.exec)
 	mux.HandleFunc("POST "+guest.PathKill, d.kill)
 	d.fileRoutes(mux)
+	d.terminalRoutes(mux)
+	d.watchRoutes(mux)
+	mux.HandleFunc("POST "+guest.PathPort, d.port)
 	return mux
 }
 

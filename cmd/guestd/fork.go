@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command starts by fork and a handful of raw system calls in the child: the
+// A command starts by vfork and a handful of raw system calls in the child: the
 // alternative, a second program in between that sets limits and namespaces,
-// costs two more process starts for each test case.
+// costs two more process starts for each test case; and a fork that copies
+// guestd's memory costs more than the rest together.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -19,6 +20,9 @@ func afterFork()
 
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
+
+//go:noescape
+func rawVfork(trap, a1, a2 uintptr) (r1, errno uintptr)
 
 // mountPoint is one filesystem that an isolated command gets for itself.
 type mountPoint struct {
@@ -45,8 +49,10 @@ type childPlan struct {
 	uid, gid   uintptr
 	dropCaps   []uintptr // bounding capabilities a root command loses
 	caps       [2]unix.CapUserData
-	tty        bool    // stdio is a terminal that becomes the controlling one
-	failures   uintptr // pipe: step and errno of a child that could not start
+	tty        bool      // stdio is a terminal that becomes the controlling one
+	failures   uintptr   // pipe: step and errno of a child that could not start
+	nsinit     *byte
+	nsinitArgv []*byte
 	ends       uintptr // socket: childEnd of an isolated command; its end of file releases the namespaces
 }
 
@@ -69,13 +75,14 @@ const (
 	stepNone int32 = iota
 	stepMount
 	stepFork
+	stepInit
 	stepLimits
 	stepUser
 	stepDir
 	stepExec
 )
 
-var stepNames = [...]string{"start", "mount a fresh directory", "fork", "set limits", "change the user", "enter the directory", "execute"}
+var stepNames = [...]string{"start", "mount a fresh directory", "fork", "start the first process", "set limits", "change the user", "enter the directory", "execute"}
 
 // busyTries times 2 ms is how long an executable may be busy.
 const busyTries = 500
@@ -88,7 +95,7 @@ type cloneArgs struct {
 // as soon as the child exists; a failure of the child's own steps comes
 // through plan.failures.
 func forkChild(p *childPlan) (int, error) {
-	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
+	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP | unix.CLONE_VM | unix.CLONE_VFORK, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
 	if p.isolated {
 		args.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
 	}
@@ -104,41 +111,36 @@ func forkChild(p *childPlan) (int, error) {
 	return pid, nil
 }
 
-// forkAndRun forks; the child never returns. In the child no Go code that may
-// allocate, grow the stack or block in the runtime is allowed: only raw system
-// calls on what the plan holds.
+// forkAndRun forks; the child never returns. Until it executes its program the
+// child runs on this stack and in this memory while the parent stands still: no
+// Go code that may allocate, grow the stack or block in the runtime is allowed
+// there, only raw system calls on what the plan holds.
+//
+// An isolated command has two children, one in the other: the first process of
+// the namespace, which makes the mounts and becomes nsinit, and the program.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 	var (
-		pid       uintptr
-		errno     syscall.Errno
-		fail      childFailure
-		end       childEnd
-		i         int
-		wpid      uintptr
-		status    int32
-		capHead   [2]uint32
-		rootSlash = [2]byte{'/', 0}
-		busyWait  = unix.Timespec{Nsec: 2_000_000}
-		none      = [5]byte{'n', 'o', 'n', 'e', 0}
+		pid, nr  uintptr
+		errno    syscall.Errno
+		fail     childFailure
+		i        int
+		capHead  [2]uint32
+		busyWait = unix.Timespec{Nsec: 2_000_000}
 	)
 	beforeFork()
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
-	if errno != 0 || pid != 0 {
+	pid, nr = rawVfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args))
+	if nr != 0 || pid != 0 {
 		afterFork()
-		return int(pid), errno
+		return int(pid), syscall.Errno(nr)
 	}
 	afterForkInChild()
 
 	if p.isolated {
 		fail.Step = stepMount
-		_, _, errno = syscall.RawSyscall6(unix.SYS_MOUNT, uintptr(unsafe.Pointer(&none[0])), uintptr(unsafe.Pointer(&rootSlash[0])), 0, unix.MS_REC|unix.MS_PRIVATE, 0, 0)
-		if errno != 0 {
-			goto failed
-		}
 		for i = 0; i < len(p.mounts); i++ {
 			_, _, errno = syscall.RawSyscall6(unix.SYS_MOUNT,
 				uintptr(unsafe.Pointer(p.mounts[i].source)), uintptr(unsafe.Pointer(p.mounts[i].target)),
@@ -148,12 +150,19 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 			}
 		}
 		fail.Step = stepFork
-		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		pid, nr = rawVfork(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_VM|unix.CLONE_VFORK, 0)
+		errno = syscall.Errno(nr)
 		if errno != 0 {
 			goto failed
 		}
-		if pid != 0 {
-			goto first
+		if pid != 0 { // the first process; the program has been executed
+			fail.Step = stepInit
+			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, p.ends, nsinitFD, 0)
+			if errno != 0 {
+				goto failed
+			}
+			_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(p.nsinit)), uintptr(unsafe.Pointer(&p.nsinitArgv[0])), uintptr(unsafe.Pointer(&p.nsinitArgv[1])))
+			goto failed
 		}
 	}
 
@@ -231,30 +240,5 @@ failed:
 	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, p.failures, uintptr(unsafe.Pointer(&fail)), unsafe.Sizeof(fail))
 	for {
 		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
-	}
-
-first:
-	// The first process of the new PID namespace: reap until the program ends,
-	// end what it left, say how it ended, and stay until guestd has brought out
-	// the files that only exist in this mount namespace.
-	// It keeps no descriptor but p.ends: it would hold open the pipes of other
-	// commands.
-	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, p.ends-1, 0)
-	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, p.ends+1, uintptr(^uint32(0)), 0)
-	for {
-		wpid, _, errno = syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), 0, uintptr(unsafe.Pointer(&end.Usage)), 0, 0)
-		if errno == unix.EINTR {
-			continue
-		}
-		if errno != 0 || wpid == pid {
-			break
-		}
-	}
-	end.Status = status
-	_, _, _ = syscall.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
-	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, p.ends, uintptr(unsafe.Pointer(&end)), unsafe.Sizeof(end))
-	_, _, _ = syscall.RawSyscall(unix.SYS_READ, p.ends, uintptr(unsafe.Pointer(&status)), unsafe.Sizeof(status))
-	for {
-		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
 }

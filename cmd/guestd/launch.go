@@ -87,6 +87,8 @@ func (d *daemon) plan(spec guest.ExecSpec) (*childPlan, error) {
 	}
 	p.rlimits = rlimits(spec.Limits, d.memory)
 	if spec.Isolated {
+		p.nsinit, _ = syscall.BytePtrFromString(nsinitPath)
+		p.nsinitArgv = []*byte{p.nsinit, nil}
 		if p.mounts, err = d.freshMounts(spec); err != nil {
 			return nil, err
 		}
@@ -162,7 +164,9 @@ func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
 		// A little more than the limit: the watch must see that it was crossed.
 		size = min(size, spec.Limits.Disk+freshMargin)
 	}
-	var list []mountPoint
+	// Nothing mounted from here on reaches the namespace outside.
+	slash, _ := syscall.BytePtrFromString("/")
+	list := []mountPoint{{target: slash, flags: unix.MS_REC | unix.MS_PRIVATE}}
 	add := func(target, fstype, options string) error {
 		t, err := syscall.BytePtrFromString(path.Clean(target))
 		if err != nil || !path.IsAbs(target) {
@@ -182,7 +186,6 @@ func (d *daemon) freshMounts(spec guest.ExecSpec) ([]mountPoint, error) {
 	}
 	// The rest of the machine is read-only for the command: there is no place
 	// left where one case could leave a note for the next.
-	slash, _ := syscall.BytePtrFromString("/")
 	list = append(list, mountPoint{target: slash, flags: unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID})
 	for _, dir := range freshDirs(spec) {
 		mode, owner := "1777", 0

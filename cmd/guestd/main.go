@@ -39,7 +39,7 @@ func run(log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := standApart(); err != nil {
+	if err := errors.Join(standApart(), protectOwnFiles()); err != nil {
 		return err
 	}
 	d, err := newDaemon(log)

@@ -69,7 +69,10 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 			return nil, err
 		}
 	}
-	driver, err := gvisor.New(gvisor.Options{BootBinary: filepath.Join(c.BinDir, "assay-boot")})
+	driver, err := gvisor.New(gvisor.Options{
+		BootBinary: filepath.Join(c.BinDir, "assay-boot"),
+		CacheDir:   filepath.Join(c.DataDir, "engine", "gvisor"),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}

@@ -9,8 +9,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
-	"os/exec"
 	"slices"
 	"time"
 )
@@ -84,18 +82,4 @@ func sample(ctx context.Context, n int, f func() (time.Duration, error)) ([]floa
 		values = append(values, float64(d.Nanoseconds())/1e3)
 	}
 	return values, nil
-}
-
-// unit measures a native fork and exec.
-func unit(ctx context.Context) (float64, error) {
-	values, err := sample(ctx, 200, func() (time.Duration, error) {
-		t0 := time.Now()
-		err := exec.CommandContext(ctx, "/bin/true").Run()
-		return time.Since(t0), err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("measure a native fork and exec: %w", err)
-	}
-	slices.Sort(values)
-	return percentile(values, 0.5), nil
 }

@@ -156,7 +156,7 @@ type ExecSpec struct {
 	// Dir is the working directory; empty is the template user's home.
 	Dir string `json:"dir,omitempty"`
 	// Env is the whole environment ("NAME=value"); nil is a small fixed one.
-	Env []string `json:"env,omitempty"`
+	Env []string `json:"env"`
 	// User runs the command as "root" or as the template's "user" (default).
 	// Even root has no capability that reaches outside the machine.
 	User string `json:"user,omitempty"`

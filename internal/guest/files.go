@@ -186,7 +186,7 @@ func (c *Client) upload(ctx context.Context, path string, q url.Values, r io.Rea
 	if r == nil {
 		r = bytes.NewReader(nil)
 	}
-	src := &source{r: r}
+	src := newSource(r)
 	resp, err := c.roundTrip(ctx, http.MethodPut, path, q, src)
 	failed := src.stop()
 	if err != nil {
@@ -198,38 +198,48 @@ func (c *Client) upload(ctx context.Context, path string, q url.Values, r io.Rea
 	return decodeReply(resp, out)
 }
 
-// source is a caller's reader as a request body: it is not closed, its own
-// failure is told apart from the link's, and it is not read once the call is
-// over (a Read under way then is the last).
+// source is a caller's reader as a request body. HTTP/2 gives up a request
+// only when its body has been read or closed, and a reader cannot be
+// interrupted: so a goroutine reads it, which stops after the Read under way
+// when the call is over. The reader's own failure is told apart from the link's.
 type source struct {
-	mu   sync.Mutex
-	r    io.Reader
-	err  error
-	over bool
+	*io.PipeReader
+	mu  sync.Mutex
+	err error
 }
 
-func (s *source) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	r := s.r
-	if s.over {
-		s.mu.Unlock()
-		return 0, errors.New("request is over")
-	}
-	s.mu.Unlock()
-	n, err := r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.mu.Lock()
-		s.err = err
-		s.mu.Unlock()
-	}
-	return n, err
+func newSource(r io.Reader) *source {
+	pr, pw := io.Pipe()
+	s := &source{PipeReader: pr}
+	go func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := r.Read(buf)
+			if n > 0 {
+				if _, werr := pw.Write(buf[:n]); werr != nil {
+					return // the call is over
+				}
+			}
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, io.EOF) {
+				s.mu.Lock()
+				s.err = err
+				s.mu.Unlock()
+			}
+			_ = pw.CloseWithError(err)
+			return
+		}
+	}()
+	return s
 }
 
 // stop ends the use of the reader and gives its failure, if it had one.
 func (s *source) stop() error {
+	_ = s.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
 	return s.err
 }
 

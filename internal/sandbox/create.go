@@ -139,6 +139,7 @@ type body struct {
 
 // lease takes a machine out of the pool, or makes one.
 func (m *Manager) lease(ctx context.Context, src source, cold bool) (*body, BootMode, error) {
+	defer m.pool.refill()
 	if src.pooled && !cold {
 		for {
 			b := m.pool.take(src.template)

@@ -33,7 +33,8 @@ func (p *pool) want(src source) {
 	p.refill()
 }
 
-// take gives a waiting machine, or nil.
+// take gives a waiting machine, or nil. The caller calls refill when it has
+// what it came for: making the next machine takes processors it needs now.
 func (p *pool) take(template string) *body {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +44,6 @@ func (p *pool) take(template string) *body {
 	}
 	b := list[0]
 	p.ready[template] = list[1:]
-	p.refill()
 	return b
 }
 

@@ -9,17 +9,22 @@ package gvisor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"assay/internal/fault"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/cgroup"
+	"assay/internal/sandbox/gvisor/bootfile"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/log"
@@ -35,6 +40,8 @@ type Options struct {
 	// Platform is gVisor's way to run guest code: "systrap" (anywhere, the
 	// default) or "kvm" (where /dev/kvm works; untested on hardware).
 	Platform string
+	// CacheDir is where what is compiled once for this host is kept.
+	CacheDir string
 	// DebugLog, when not empty, is a directory for gVisor's own debug logs.
 	DebugLog string
 }
@@ -44,6 +51,7 @@ type Driver struct {
 	opts     Options
 	tree     *cgroup.Tree
 	identity string
+	filter   string // path of the compiled system call filter
 	starters *starters
 }
 
@@ -71,12 +79,51 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	filter, err := compiledFilter(opts)
+	if err != nil {
+		return nil, err
+	}
 	// The library speaks through a log of its own; what matters to us comes
 	// back as an error.
 	log.SetTarget(&log.Writer{Next: io.Discard})
 	specutils.ExePath = opts.BootBinary
 	growFDTable()
-	return &Driver{opts: opts, tree: tree, identity: identity, starters: newStarters(starterCount)}, nil
+	return &Driver{opts: opts, tree: tree, identity: identity, filter: filter, starters: newStarters(starterCount)}, nil
+}
+
+// compiledFilter gives the file with the boot process's system call filter,
+// compiled now if it never was by this boot binary.
+func compiledFilter(opts Options) (string, error) {
+	info, err := os.Stat(opts.BootBinary)
+	if err != nil {
+		return "", fmt.Errorf("look at boot binary: %w", err)
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", opts.BootBinary, info.Size(), info.ModTime().UnixNano(), opts.Platform))
+	path := filepath.Join(opts.CacheDir, "filter-"+hex.EncodeToString(key[:8])+".json")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	program, err := exec.Command(opts.BootBinary, bootfile.FilterCommand, opts.Platform).Output()
+	if err != nil {
+		var said []byte
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			said = exit.Stderr
+		}
+		return "", fault.Errorf(fault.Unsupported, "compile system call filter for platform %s: %w: %s", opts.Platform, err, said)
+	}
+	if err := os.MkdirAll(opts.CacheDir, 0o700); err != nil {
+		return "", fault.Errorf(fault.Internal, "keep system call filter: %w", err)
+	}
+	// Renamed into place: another process may be looking for it now.
+	tmp := path + "." + strconv.Itoa(os.Getpid())
+	err = os.WriteFile(tmp, program, 0o600)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return "", fault.Errorf(fault.Internal, "keep system call filter: %w", err)
+	}
+	return path, nil
 }
 
 // Name is "gvisor".

@@ -17,7 +17,7 @@ func setup(t *testing.T) drivertest.Config {
 	t.Helper()
 	require.Root(t)
 	bin := require.Binaries(t)
-	d, err := New(Options{BootBinary: filepath.Join(bin, "assay-boot"), DebugLog: debugLog})
+	d, err := New(Options{BootBinary: filepath.Join(bin, "assay-boot"), CacheDir: t.TempDir(), DebugLog: debugLog})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 		}
 	}()
 	bundle := filepath.Join(cfg.Dir, "bundle")
-	spec, err := writeBundle(bundle, cfg, m.group)
+	spec, err := writeBundle(bundle, cfg, m.group, d.filter)
 	if err != nil {
 		return nil, fault.Errorf(fault.Internal, "machine %s: write bundle: %w", cfg.ID, err)
 	}
@@ -143,7 +143,7 @@ func (m *machine) openLink() (*os.File, error) {
 }
 
 // writeBundle writes what the boot process reads.
-func writeBundle(bundle string, cfg sandbox.MachineConfig, g *cgroup.Group) (*specs.Spec, error) {
+func writeBundle(bundle string, cfg sandbox.MachineConfig, g *cgroup.Group, filter string) (*specs.Spec, error) {
 	// gVisor wants a directory for the root, which the image then hides.
 	if err := os.MkdirAll(filepath.Join(bundle, "rootfs"), 0o700); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func writeBundle(bundle string, cfg sandbox.MachineConfig, g *cgroup.Group) (*sp
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), b, 0o600); err != nil {
 		return nil, err
 	}
-	return spec, bootfile.File{Procs: g.Procs(), Memory: cfg.Shape.Memory, CPUs: cfg.Shape.VCPUs}.Write(bundle)
+	return spec, bootfile.File{Procs: g.Procs(), Memory: cfg.Shape.Memory, CPUs: cfg.Shape.VCPUs, Filter: filter}.Write(bundle)
 }
 
 // guestCaps are guestd's capabilities in the guest, where they reach nothing

@@ -22,7 +22,13 @@ type File struct {
 	Memory int64 `json:"memory"`
 	// CPUs is how many processors the guest sees.
 	CPUs int `json:"cpus"`
+	// Filter is the path of the compiled system call filter.
+	Filter string `json:"filter"`
 }
+
+// FilterCommand makes the boot binary write the compiled system call filter of
+// the platform that follows to stdout.
+const FilterCommand = "compile-filter"
 
 // Write puts the file into a bundle directory.
 func (f File) Write(bundle string) error {

@@ -1,0 +1,1 @@
+// This file lets seccomp.go declare a function of another package.
