@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	"assay/internal/sandbox/gvisor/bootfile"
-
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
 	"gvisor.dev/gvisor/runsc/cmd/util"
+
+	"assay/internal/sandbox/gvisor/bootfile"
 )
 
 func main() {

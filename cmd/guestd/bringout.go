@@ -10,9 +10,9 @@ import (
 	"path"
 	"strings"
 
-	"assay/internal/guest"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/guest"
 )
 
 // maxOutputs bounds what one command brings out in all, in bytes: the result

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"assay/internal/guest"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/guest"
 )
 
 // runDir is guestd's own directory, out of reach for commands of the user.

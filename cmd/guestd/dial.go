@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // port connects the host with a port on the guest's loopback.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // command is one exec, from start until its result has been fetched.

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
 	"assay/internal/require"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 )
 
 // hostileDir is a directory as the sandbox's user may have prepared it, and a

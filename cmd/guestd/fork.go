@@ -49,8 +49,8 @@ type childPlan struct {
 	uid, gid   uintptr
 	dropCaps   []uintptr // bounding capabilities a root command loses
 	caps       [2]unix.CapUserData
-	tty        bool      // stdio is a terminal that becomes the controlling one
-	failures   uintptr   // pipe: step and errno of a child that could not start
+	tty        bool    // stdio is a terminal that becomes the controlling one
+	failures   uintptr // pipe: step and errno of a child that could not start
 	nsinit     *byte
 	nsinitArgv []*byte
 	ends       uintptr // socket: childEnd of an isolated command; its end of file releases the namespaces

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // The user that commands run as unless they say "root".

@@ -18,9 +18,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"assay/internal/guest"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/guest"
 )
 
 func main() {

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // maxWriters bounds the attachments one terminal remembers input of.

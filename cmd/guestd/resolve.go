@@ -6,9 +6,9 @@ import (
 	"strings"
 	"syscall"
 
-	"assay/internal/fault"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // guestd is root, and the directories it works in may belong to a hostile user

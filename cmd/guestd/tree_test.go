@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"assay/internal/fault"
-	"assay/internal/require"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
+	"assay/internal/require"
 )
 
 // archive makes a tar archive of headers; a regular file's content is its

@@ -8,17 +8,18 @@ import (
 	"strconv"
 	"time"
 
-	"assay/internal/guest"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/guest"
 )
 
 // The watch looks as often as the nearest limit demands, between these bounds:
 // each look costs some tens of microseconds of a processor the program could
 // have used.
 const (
-	watchMin = 3 * time.Millisecond
-	watchMax = 10 * time.Millisecond
+	watchFirst = time.Millisecond
+	watchMin   = 3 * time.Millisecond
+	watchMax   = 10 * time.Millisecond
 	// fillRate is how fast a program can touch new memory, in bytes per second;
 	// measured below 2 GB/s on one processor.
 	fillRate = 3 << 30
@@ -34,7 +35,7 @@ func (c *command) watch(stop <-chan struct{}) {
 		defer t.Stop()
 		wall = t.C
 	}
-	next := time.NewTimer(watchMin)
+	next := time.NewTimer(watchFirst) // short programs have a memory peak too
 	defer next.Stop()
 	for {
 		select {

@@ -7,7 +7,6 @@ package app
 
 import (
 	"context"
-
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,14 +14,14 @@ import (
 	"runtime"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/image"
 	"assay/internal/judge"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/gvisor"
 	"assay/templates"
-
-	"golang.org/x/sys/unix"
 )
 
 // Config is what an engine is opened with. The zero value of each field but

@@ -1,14 +1,13 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"syscall"
 	"time"
 	"unsafe"
-
-	"context"
 
 	"golang.org/x/sys/unix"
 )

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"assay/internal/fault"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // PathPort is the path of a port's byte stream. Host to guest: FrameStdin,

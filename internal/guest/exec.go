@@ -38,9 +38,15 @@ func (l Limits) Check() error {
 		name  string
 		value int64
 	}{
-		{"cpu", int64(l.CPU)}, {"wall", int64(l.Wall)}, {"memory", l.Memory},
-		{"pids", int64(l.Processes)}, {"output", l.Output}, {"file size", l.FileSize},
-		{"disk", l.Disk}, {"stack", l.Stack}, {"open files", int64(l.OpenFiles)},
+		{"cpu", int64(l.CPU)},
+		{"wall", int64(l.Wall)},
+		{"memory", l.Memory},
+		{"pids", int64(l.Processes)},
+		{"output", l.Output},
+		{"file size", l.FileSize},
+		{"disk", l.Disk},
+		{"stack", l.Stack},
+		{"open files", int64(l.OpenFiles)},
 	} {
 		if f.value < 0 {
 			return fault.Errorf(fault.Invalid, "%s limit is negative", f.name).

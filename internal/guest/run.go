@@ -222,7 +222,7 @@ func (b *execBody) Read(p []byte) (int, error) {
 			}
 		}
 		n, err := b.input.read(b.chunk, b.offset)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			b.pending, b.ended = appendFrame(b.pending[:0], FrameEOF, nil), true
 			break
 		}

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"assay/internal/fault"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // journal knows every machine before it exists. It is a directory for each

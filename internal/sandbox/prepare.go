@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // snapshotKey names everything a snapshot of a template depends on.
@@ -123,13 +123,17 @@ func lockWait(ctx context.Context, path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	got := make(chan error, 1)
-	go func() { got <- unix.Flock(int(f.Fd()), unix.LOCK_EX) }()
+	var lockErr error
+	got := make(chan struct{})
+	go func() {
+		defer close(got)
+		lockErr = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}()
 	select {
-	case err := <-got:
-		if err != nil {
+	case <-got:
+		if lockErr != nil {
 			_ = f.Close()
-			return nil, err
+			return nil, lockErr
 		}
 		return func() { _ = f.Close() }, nil
 	case <-ctx.Done():

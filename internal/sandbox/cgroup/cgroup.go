@@ -133,8 +133,10 @@ func (t *Tree) Make(id string, l Limits) (*Group, error) {
 			return nil, fmt.Errorf("make cgroup: %w", err)
 		}
 	}
-	set := [][2]string{{g.file("memory", "memory.limit_in_bytes", "memory.max"), strconv.FormatInt(l.Memory, 10)},
-		{g.file("pids", "pids.max", "pids.max"), strconv.Itoa(l.Processes)}}
+	set := [][2]string{
+		{g.file("memory", "memory.limit_in_bytes", "memory.max"), strconv.FormatInt(l.Memory, 10)},
+		{g.file("pids", "pids.max", "pids.max"), strconv.Itoa(l.Processes)},
+	}
 	for _, kv := range set {
 		if err := os.WriteFile(kv[0], []byte(kv[1]), 0); err != nil {
 			_ = g.rmdir()

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/guest"
-
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/guest"
 )
 
 var causeTests = []test{

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/guest"
-
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/guest"
 )
 
 var streamTests = []test{

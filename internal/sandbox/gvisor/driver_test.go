@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/require"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/drivertest"
-
-	"golang.org/x/sys/unix"
 )
 
 // setup gives the driver and the image its machines start from.

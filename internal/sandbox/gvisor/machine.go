@@ -11,18 +11,18 @@ import (
 	"sync"
 	"time"
 
-	"assay/internal/fault"
-	"assay/internal/guest"
-	"assay/internal/sandbox"
-	"assay/internal/sandbox/cgroup"
-	"assay/internal/sandbox/gvisor/bootfile"
-
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/state/statefile"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 	gsandbox "gvisor.dev/gvisor/runsc/sandbox"
+
+	"assay/internal/fault"
+	"assay/internal/guest"
+	"assay/internal/sandbox"
+	"assay/internal/sandbox/cgroup"
+	"assay/internal/sandbox/gvisor/bootfile"
 )
 
 // machine is one boot process and what belongs to it.
@@ -198,8 +198,11 @@ func machineSpec(bundle string, cfg sandbox.MachineConfig) *specs.Spec {
 		},
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
-				{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace},
-				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
+				{Type: specs.PIDNamespace},
+				{Type: specs.NetworkNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.MountNamespace},
 			},
 		},
 	}
