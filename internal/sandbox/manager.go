@@ -26,7 +26,7 @@ type Options struct {
 	CPUs   int
 	Memory int64
 	// Overcommit is how many vCPUs of machines that are not Dedicated share one
-	// processor. Zero is 16: a person at a terminal uses little of one.
+	// processor. Zero is 64: a person at a terminal uses little of one.
 	Overcommit int
 	// Pool is how many machines of each prepared template wait, never used.
 	Pool int
@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Overcommit == 0 {
-		o.Overcommit = 16
+		o.Overcommit = 64
 	}
 	for _, d := range []string{"", "snapshots", "events"} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, d), 0o700); err != nil {

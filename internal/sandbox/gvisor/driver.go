@@ -180,7 +180,10 @@ func (d *Driver) conf(dir string) (*config.Config, error) {
 		"oci-seccomp":          "false",
 		"watchdog-action":      "log",
 		"sidecar-usage-policy": "LEGACY_DEPRECATED_SLOW_EMBEDDED_FALLBACK",
-		"gvisor-marker-file":   "false",
+		// The engine checks what a snapshot needs by its key; gVisor would also
+		// refuse one whose image lies at another path than when it was taken.
+		"restore-spec-validation": "ignore",
+		"gvisor-marker-file":      "false",
 	}
 	if d.opts.DebugLog != "" {
 		set["debug"] = "true"

@@ -1,0 +1,214 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/internal/require"
+	"assay/internal/sandbox"
+)
+
+// crashChild makes this test binary the process that is killed: it opens an
+// engine and creates, forks and snapshots until then.
+const crashChild = "ASSAY_CRASH_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashChild); dir != "" {
+		fmt.Fprintln(os.Stderr, "child:", busyEngine(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// liveSandboxes is how many sandboxes there are when the process is killed.
+const liveSandboxes = 30
+
+// busyEngine works until it is killed. It says "full" when all sandboxes live.
+func busyEngine(dir string) error {
+	ctx := context.Background()
+	e, err := OpenEngine(ctx, Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN"), Pool: 2, Memory: 64 << 30})
+	if err != nil {
+		return err
+	}
+	t, err := e.Template(ctx, "base", nil)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for range 4 {
+		wg.Go(func() {
+			for {
+				if err := oneStep(ctx, e, t); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	return <-errs
+}
+
+// oneStep does one random thing, and keeps the number of sandboxes near
+// liveSandboxes.
+func oneStep(ctx context.Context, e *Engine, t sandbox.Template) error {
+	live := e.Manager.List()
+	if len(live) >= liveSandboxes {
+		fmt.Println("full")
+		return live[rand.IntN(len(live)/2)].Destroy()
+	}
+	if len(live) < 4 || rand.IntN(3) == 0 {
+		_, err := e.Manager.Create(ctx, sandbox.Spec{Template: &t})
+		return err
+	}
+	s := live[rand.IntN(len(live))]
+	if rand.IntN(2) == 0 {
+		_, err := s.Fork(ctx, 2, sandbox.Spec{})
+		return ignoreEnded(s, err)
+	}
+	_, err := s.Snapshot(ctx, time.Minute)
+	return ignoreEnded(s, err)
+}
+
+// ignoreEnded forgives that another worker ended the sandbox meanwhile.
+func ignoreEnded(s *sandbox.Sandbox, err error) error {
+	select {
+	case <-s.Ended():
+		return nil
+	default:
+		return err
+	}
+}
+
+func TestKilledEngineLeavesNothing(t *testing.T) {
+	dir := testData(t)
+	before := map[string]bool{}
+	for _, l := range leftovers(t, dir) {
+		before[l] = true
+	}
+	left := func() (list []string) {
+		for _, l := range leftovers(t, dir) {
+			if !before[l] {
+				list = append(list, l)
+			}
+		}
+		return list
+	}
+	for round := range 2 {
+		child := exec.Command(os.Args[0], "-test.run=^$")
+		child.Env = append(os.Environ(), crashChild+"="+dir)
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child.Stderr = os.Stderr
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() || lines.Text() != "full" {
+			_ = child.Process.Kill()
+			t.Fatalf("round %d: the child never had %d sandboxes: %q", round, liveSandboxes, lines.Text())
+		}
+		// A random point of whatever its workers are doing now.
+		<-time.After(time.Duration(rand.IntN(300)) * time.Millisecond)
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = child.Wait() // it was killed
+		if len(left()) == 0 {
+			t.Fatalf("round %d: nothing was left to reclaim: the check sees nothing", round)
+		}
+
+		e, err := OpenEngine(t.Context(), Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN")})
+		if err != nil {
+			t.Fatalf("round %d: open after the crash: %v", round, err)
+		}
+		t.Logf("round %d: reclaimed %d machines", round, e.Manager.Reclaimed())
+		if n := e.Manager.Reclaimed(); n < liveSandboxes {
+			t.Errorf("round %d: reclaimed %d machines, want at least %d", round, n, liveSandboxes)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("round %d: close: %v", round, err)
+		}
+		for _, l := range left() {
+			t.Errorf("round %d: left behind: %s", round, l)
+		}
+	}
+}
+
+// leftovers looks for anything of machines on this host without asking the
+// engine: processes, mounts, cgroups, network namespaces and directories.
+func leftovers(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err == nil && strings.Contains(string(b), dir) && !strings.Contains(string(b), "-test.") {
+			found = append(found, "process "+filepath.Dir(p)+": "+strings.ReplaceAll(string(b[:min(len(b), 80)]), "\x00", " "))
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, dir) {
+			found = append(found, "mount "+line)
+		}
+	}
+	machines, err := filepath.Glob(filepath.Join(dir, "engine", "run", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range machines {
+		found = append(found, "file "+m)
+	}
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil //nolint:nilerr // a group that vanished is not left behind
+		}
+		if filepath.Base(filepath.Dir(path)) == "assay" && !otherEngine(path) {
+			found = append(found, "cgroup "+path)
+		}
+		return nil
+	})
+	netns, _ := filepath.Glob("/run/netns/assay*")
+	return append(found, netns...)
+}
+
+// otherEngine reports whether a cgroup holds processes of an engine that this
+// test did not start: other tests run machines too.
+func otherEngine(group string) bool {
+	b, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	return err == nil && len(b) > 0
+}
+
+// testData is a data directory with the base template, shared by the tests of
+// a run: "make test" builds it.
+func testData(t *testing.T) string {
+	t.Helper()
+	require.Root(t)
+	require.Binaries(t)
+	shared := os.Getenv("ASSAY_TEST_DATA")
+	require.Thing(t, "templates", shared != "", "ASSAY_TEST_DATA does not name a data directory with the base template: run make test")
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(shared, "templates"), filepath.Join(dir, "templates")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
