@@ -39,12 +39,13 @@ run: ## build all, make the base template, judge the sample problems
 	@tools/judge-examples $(BIN)/assay
 
 # Packages are tested one after another: several start machines and measure
-# time, and would disturb each other.
+# time, and would disturb each other. tools/with-machines builds the template
+# that they need and says where it is.
 test: build ## run all tests (TESTFLAGS='-run Name -v')
-	ASSAY_BIN=$(BIN) $(GO) test -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
+	tools/with-machines $(BIN) $(GO) test -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 race: build ## run all tests with the race detector (needs gcc)
-	ASSAY_BIN=$(BIN) CGO_ENABLED=1 $(GO) test -race -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
+	CGO_ENABLED=1 tools/with-machines $(BIN) $(GO) test -race -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./...
 
 lint: $(BIN)/golangci-lint ## check format and run the linters (.golangci.yml)
 	@unformatted=$$(gofmt -l cmd internal); if [ -n "$$unformatted" ]; then \
