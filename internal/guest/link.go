@@ -226,9 +226,10 @@ func Accept(link net.Conn, asked bool) (Session, error) {
 }
 
 // ask sends msg, again and again, until one of the magics comes back, and says
-// which. It writes beside reading: the other side may be writing first, and a
-// stream need not have a buffer.
-func ask(ctx context.Context, link net.Conn, msg []byte, magics ...string) (string, error) {
+// which; what follows the magic is read into rest. It writes beside reading: the
+// other side may be writing first, and a stream need not have a buffer. For the
+// same reason it waits for its writer only when the whole answer has been read.
+func ask(ctx context.Context, link net.Conn, msg, rest []byte, magics ...string) (string, error) {
 	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
 	answered := make(chan struct{})
 	var writer sync.WaitGroup
@@ -247,6 +248,9 @@ func ask(ctx context.Context, link net.Conn, msg []byte, magics ...string) (stri
 		}
 	})
 	m, err := awaitMagic(link, magics...)
+	if err == nil {
+		_, err = io.ReadFull(link, rest)
+	}
 	close(answered)
 	if err != nil {
 		_ = link.SetWriteDeadline(time.Unix(1, 0)) // the writer may be stuck
@@ -265,10 +269,7 @@ func open(ctx context.Context, link net.Conn) (*session, error) {
 	_, _ = rand.Read(hello[magicLen:]) // never fails, by its documentation
 	nonce := make([]byte, nonceLen)
 	for {
-		if _, err := ask(ctx, link, hello, guestMagic); err != nil {
-			return nil, err
-		}
-		if _, err := io.ReadFull(link, nonce); err != nil {
+		if _, err := ask(ctx, link, hello, nonce, guestMagic); err != nil {
 			return nil, err
 		}
 		if bytes.Equal(nonce, hello[magicLen:]) {
@@ -279,7 +280,7 @@ func open(ctx context.Context, link net.Conn) (*session, error) {
 
 // awaitIdle waits until guestd waits for a new session.
 func awaitIdle(ctx context.Context, link net.Conn) error {
-	_, err := ask(ctx, link, []byte(askMagic), idleMagic)
+	_, err := ask(ctx, link, []byte(askMagic), nil, idleMagic)
 	return err
 }
 
