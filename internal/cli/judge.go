@@ -81,11 +81,12 @@ func (c judgeCmd) judge(ctx context.Context, env *Env, pkg *problempkg.Package, 
 		show := func(ev judge.Event) {
 			switch ev.Step {
 			case judge.StepCase:
-				p.Stage(fmt.Sprintf("%s case %d/%d", s.Submission.Name, ev.Case, ev.Cases))
+				p.Detail(fmt.Sprintf("case %d/%d", ev.Case, ev.Cases))
 			case judge.StepCompiling, judge.StepRetrying:
-				p.Stage(s.Submission.Name + " " + string(ev.Step))
+				p.Detail(string(ev.Step))
 			}
 		}
+		p.Stage(s.Submission.Name)
 		run, err := j.Run(ctx, pkg.Problem, s.Submission, show)
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", s.Submission.Name, err)

@@ -23,6 +23,7 @@ type Progress struct {
 
 	// The fields below are guarded by ui.mu.
 	stage       string
+	detail      string
 	done, total int64
 	finished    bool
 }
@@ -76,10 +77,18 @@ func (p *Progress) Stage(name string) {
 	if p.finished || p.stage == name {
 		return
 	}
-	p.stage = name
+	p.stage, p.detail = name, ""
 	if !p.ui.quiet && !p.ui.err.terminal {
 		fmt.Fprintf(p.ui.err.w, "assay: %s: %s\n", p.title, name)
 	}
+}
+
+// Detail says more about the stage, for as long as it lasts ("case 3/12"). It
+// changes often, so it is shown only where the line can be redrawn.
+func (p *Progress) Detail(text string) {
+	p.ui.mu.Lock()
+	defer p.ui.mu.Unlock()
+	p.detail = text
 }
 
 // Set says how many of how many steps are done; a total of 0 is "not known".
@@ -151,6 +160,9 @@ func (p *Progress) text(now time.Time) string {
 	b.WriteString(p.title)
 	if p.stage != "" {
 		b.WriteString(": " + p.stage)
+	}
+	if p.detail != "" {
+		b.WriteString(" " + p.detail)
 	}
 	if p.total > 0 {
 		done := min(max(p.done, 0), p.total)
