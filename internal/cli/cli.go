@@ -30,6 +30,7 @@ type root struct {
 	globals
 
 	Run      runCmd      `cmd:"" help:"Run one command in a fresh machine."`
+	Sandbox  sandboxCmd  `cmd:"" help:"Make and use sandboxes that outlive one command."`
 	Judge    judgeCmd    `cmd:"" help:"Judge submissions against a problem package."`
 	Bench    benchCmd    `cmd:"" help:"Measure this host."`
 	Doctor   doctorCmd   `cmd:"" help:"Check this host and name what is missing, with its remedy."`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -77,9 +78,13 @@ func (n *positiveSize) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (n *positiveCount) Decode(ctx *kong.DecodeContext) error {
-	var v int
-	if err := ctx.Scan.PopValueInto("count", &v); err != nil {
+	var s string
+	if err := ctx.Scan.PopValueInto("count", &s); err != nil {
 		return err
+	}
+	v, err := strconv.Atoi(s)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number", s)
 	}
 	if v <= 0 {
 		return fmt.Errorf("%d is not above zero; leave the flag out for no limit of its own", v)

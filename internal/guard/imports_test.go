@@ -85,6 +85,10 @@ var importRules = []importRule{
 		reason: "an image is made before anybody knows what it is for",
 	},
 	{
+		name: "supervisor_knows_the_engine_only", from: []string{"internal/supervisor"}, only: engine,
+		reason: "the engine and the building of templates are handed in; the terminal stays with the command line",
+	},
+	{
 		name: "judge_knows_the_engine_only", from: []string{"internal/judge/..."},
 		only:   join(engine, []string{"internal/judge/..."}),
 		reason: "a verdict must not depend on a driver, on how the template was built or on who asks",
@@ -227,6 +231,7 @@ func TestRulesBite(t *testing.T) {
 		{"engine_knows_no_driver", "internal/sandbox/gvisor", false},
 		{"judge_knows_the_engine_only", "internal/judge/checker", true},
 		{"judge_knows_the_engine_only", "internal/image", false},
+		{"supervisor_knows_the_engine_only", "internal/app", false},
 		{"only_app_joins_drivers", "internal/sandbox/fake", false},
 		{"only_app_joins_drivers", "internal/sandbox", true},
 		{"gvisor_stays_in_its_driver", "gvisor.dev/gvisor/runsc/container", false},
