@@ -26,8 +26,10 @@ type Client struct {
 	link net.Conn
 
 	// mu guards the fields below; it is held while a session is opened, so
-	// that there is at most one.
-	mu      sync.Mutex
+	// that there is at most one. A silent guestd makes that long, and who waits
+	// for it must be able to leave: so it is a channel that holds one value
+	// while it is locked.
+	mu      chan struct{}
 	session *session
 	conn    *http.ClientConn
 	closed  bool
@@ -36,12 +38,13 @@ type Client struct {
 }
 
 // NewClient speaks to guestd at the other end of link. It does not own link.
-func NewClient(link net.Conn) *Client { return &Client{link: link} }
+func NewClient(link net.Conn) *Client { return &Client{link: link, mu: make(chan struct{}, 1)} }
 
-// Close ends the session and refuses further calls. The link stays open.
+// Close ends the session and refuses further calls. The link stays open. It
+// waits for a call that is just opening a session: end the machine first.
 func (c *Client) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	c.closed = true
 	c.dropLocked()
 }
@@ -49,9 +52,22 @@ func (c *Client) Close() {
 // Break ends the session as a broken link would: running calls fail, guestd
 // notices nothing until the next session. Tests of re-attachment use it.
 func (c *Client) Break() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	c.dropLocked()
+}
+
+func (c *Client) lock()   { c.mu <- struct{}{} }
+func (c *Client) unlock() { <-c.mu }
+
+// lockWithin locks, or gives ctx's cause when that ends first.
+func (c *Client) lockWithin(ctx context.Context) error {
+	select {
+	case c.mu <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // dropLocked forgets the session. Caller holds mu.
@@ -65,8 +81,10 @@ func (c *Client) dropLocked() {
 
 // connect gives the open session, or opens one.
 func (c *Client) connect(ctx context.Context) (*http.ClientConn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.lockWithin(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
 	if c.closed {
 		return nil, fault.Errorf(fault.Conflict, "link to guestd is closed")
 	}
@@ -175,8 +193,10 @@ func (c *Client) Between(ctx context.Context, f func(context.Context) error) err
 	if err := c.call(ctx, http.MethodPost, PathQuiesce, nil, nil, nil); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.lockWithin(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
 	c.dropLocked()
 	if err := awaitIdle(ctx, c.link); err != nil {
 		return fault.Errorf(fault.Unavailable, "wait for guestd to end the session: %w", err)
