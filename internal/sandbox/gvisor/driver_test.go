@@ -47,3 +47,7 @@ func testImage(t *testing.T) string {
 func TestDriver(t *testing.T) {
 	drivertest.Run(t, setup(t))
 }
+
+func TestHostile(t *testing.T) {
+	drivertest.RunHostile(t, setup(t), filepath.Join("..", "..", "..", "examples", "hostile"))
+}

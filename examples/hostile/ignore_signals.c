@@ -1,0 +1,9 @@
+/* Ignores every signal and goes on for ever. */
+#include <signal.h>
+
+int main(void) {
+    for (int s = 1; s < 65; s++)
+        signal(s, SIG_IGN);
+    for (volatile int i = 0;; i++)
+        ;
+}
