@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	"assay/internal/app"
 	"assay/internal/fault"
 	"assay/internal/judge"
 	"assay/internal/judge/problempkg"
@@ -61,17 +63,47 @@ func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
 	return c.show(env, subs, runs)
 }
 
+// templates are those that the submissions' languages need.
+func (c judgeCmd) templates(subs []problempkg.Labelled) ([]string, error) {
+	if c.Template != "" {
+		return []string{c.Template}, nil
+	}
+	languages, err := judge.DefaultLanguages()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, s := range subs {
+		lang, err := languages.Detect(s.Submission.Files)
+		if err == nil && !slices.Contains(list, lang.Template) {
+			list = append(list, lang.Template)
+		}
+	}
+	return list, nil
+}
+
+// skipped is the run of a submission of the package that cannot be judged here:
+// a package may have more languages than this judge.
+func skipped(s judge.Submission, why error) judge.Run {
+	return judge.Run{Verdict: judge.Skipped, Reason: why.Error(), Submission: judge.SubmissionInfo{Name: s.Name, Digest: s.Digest()}}
+}
+
 // judge runs the submissions one after another, with live progress.
 func (c judgeCmd) judge(ctx context.Context, env *Env, pkg *problempkg.Package, subs []problempkg.Labelled) (runs []judge.Run, err error) {
-	template := c.Template
-	if template == "" {
-		template = "base" // what most languages use; others are built when they come
-	}
-	e, _, err := openWith(ctx, env, template)
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = closeEngine(e, err) }()
+	names, err := c.templates(subs)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := prepareShown(ctx, env, e, name); err != nil {
+			return nil, err
+		}
+	}
 	j, err := e.Judge(judge.Options{AllCases: c.All, Template: c.Template})
 	if err != nil {
 		return nil, err
@@ -88,6 +120,10 @@ func (c judgeCmd) judge(ctx context.Context, env *Env, pkg *problempkg.Package, 
 		}
 		p.Stage(s.Submission.Name)
 		run, err := j.Run(ctx, pkg.Problem, s.Submission, show)
+		if len(c.Files) == 0 && (fault.Is(err, fault.Invalid) || fault.Is(err, fault.Unsupported)) {
+			runs = append(runs, skipped(s.Submission, err))
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", s.Submission.Name, err)
 		}
@@ -110,7 +146,7 @@ func (c judgeCmd) show(env *Env, subs []problempkg.Labelled, runs []judge.Run) e
 	missed := 0
 	for i, r := range runs {
 		rows[i] = subs[i].Expectation.Compare(r)
-		if !rows[i].Met {
+		if !rows[i].Met && r.Verdict != judge.Skipped {
 			missed++
 		}
 	}
@@ -137,6 +173,8 @@ func (c judgeCmd) table(env *Env, rows []judge.Comparison, missed int) {
 	for i, r := range rows {
 		mark := env.UI.Good("ok")
 		switch {
+		case r.Verdict == judge.Skipped:
+			mark = env.UI.Warn("skipped")
 		case !r.Met:
 			mark = env.UI.Bad("MISMATCH")
 		case r.Expected == "anything":
