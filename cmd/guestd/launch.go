@@ -136,11 +136,14 @@ func rlimits(l guest.Limits, memory int64) []rlimit {
 	if l.FileSize > 0 {
 		both(unix.RLIMIT_FSIZE, uint64(l.FileSize))
 	}
+	// As much stack as memory, so that deep recursion meets the memory limit
+	// first. gVisor maps the stack at the start and caps it at 128 MiB; with no
+	// limit at all it would give 8 MiB.
+	stack := uint64(memory)
 	if l.Memory > 0 {
-		memory = l.Memory
+		stack = uint64(l.Memory)
 		both(unix.RLIMIT_AS, addressSpace)
 	}
-	stack := uint64(memory)
 	if l.Stack > 0 {
 		stack = uint64(l.Stack)
 	}
@@ -265,9 +268,11 @@ func (p *process) wait(c *command) (failure *childFailure, end childEnd, err err
 		_ = binary.Read(bytes.NewReader(raw), binary.NativeEndian, &end)
 		return failure, end, nil
 	}
-	// The first process was killed with its tree: by us, or by the kernel.
+	// The first process was killed with its tree: by us, or by a command of
+	// root, whose process it is. Then it is as if that had killed itself.
 	r := <-p.reaped
-	if !c.ended() && failure == nil {
+	suicide := c.spec.User == "root" && r.status.Signaled()
+	if !c.ended() && failure == nil && !suicide {
 		return nil, end, fault.Errorf(fault.Internal, "first process of the command ended by itself, status %#x", int(r.status))
 	}
 	return failure, childEnd{Status: int32(r.status), Usage: r.usage}, nil

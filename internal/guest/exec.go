@@ -26,7 +26,8 @@ type Limits struct {
 	FileSize int64 `json:"file_size_bytes,omitempty"`
 	// Disk is how much the exec may add to the machine's disk, in bytes.
 	Disk int64 `json:"disk_bytes,omitempty"`
-	// Stack is the main thread's stack, in bytes. Zero is as large as Memory.
+	// Stack is the main thread's stack, in bytes. Zero is as large as Memory, or
+	// as large as the driver's kernel allows (gVisor: 128 MiB).
 	Stack int64 `json:"stack_bytes,omitempty"`
 	// OpenFiles is the number of descriptors one process may hold.
 	OpenFiles int `json:"open_files,omitempty"`
