@@ -273,7 +273,10 @@ func (a *attachment) attach(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer resp.Body.Close()
+	defer func() {
+		cancel() // first: closing waits for who reads the input
+		_ = resp.Body.Close()
+	}()
 	if resp.StatusCode/100 != 2 {
 		return Result{}, decodeReply(resp, nil)
 	}

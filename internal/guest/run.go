@@ -142,13 +142,16 @@ func (c *Client) attach(ctx context.Context, att *Attach, input *input, streams 
 }
 
 // input is a command's stdin across sessions: it remembers what may have been
-// lost on the way.
+// lost on the way. A goroutine of its own reads the caller's reader, which
+// cannot be interrupted; so a session that ends need not wait for it.
 type input struct {
-	mu    sync.Mutex
-	r     io.Reader
-	sent  []byte // the last bytes taken from r
-	total int64  // bytes taken from r
-	ended bool
+	mu      sync.Mutex
+	r       io.Reader
+	chunk   []byte
+	sent    []byte // the last bytes taken from r
+	total   int64  // bytes taken from r
+	ended   bool
+	reading chan struct{} // closed when the Read under way is done; nil without one
 }
 
 // inputKept is more than a session can have under way to guestd, in bytes.
@@ -162,31 +165,52 @@ func newInput(r io.Reader) *input {
 }
 
 // read gives bytes from an offset on: what was taken before, or new ones. It
-// gives io.EOF at the end. A reader that fails ends the program's input: what
-// was read so far is what it gets.
-func (in *input) read(p []byte, offset int64) (int, error) {
+// gives io.EOF at the end, and io.ErrClosedPipe when closed is. A reader that
+// fails ends the program's input: what was read so far is what it gets.
+func (in *input) read(p []byte, offset int64, closed <-chan struct{}) (int, error) {
+	for {
+		in.mu.Lock()
+		if back := in.total - offset; back > 0 {
+			defer in.mu.Unlock()
+			if back > int64(len(in.sent)) {
+				return 0, fault.Errorf(fault.Unavailable, "input at offset %d is no longer kept", offset)
+			}
+			return copy(p, in.sent[int64(len(in.sent))-back:]), nil
+		}
+		if in.ended {
+			in.mu.Unlock()
+			return 0, io.EOF
+		}
+		if in.reading == nil {
+			in.reading = make(chan struct{})
+			go in.fetch()
+		}
+		reading := in.reading
+		in.mu.Unlock()
+		select {
+		case <-reading:
+		case <-closed:
+			return 0, io.ErrClosedPipe
+		}
+	}
+}
+
+// fetch takes the next bytes from r.
+func (in *input) fetch() {
+	if in.chunk == nil {
+		in.chunk = make([]byte, 64<<10)
+	}
+	n, err := in.r.Read(in.chunk)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if back := in.total - offset; back > 0 {
-		if back > int64(len(in.sent)) {
-			return 0, fault.Errorf(fault.Unavailable, "input at offset %d is no longer kept", offset)
-		}
-		return copy(p, in.sent[int64(len(in.sent))-back:]), nil
-	}
-	if in.ended {
-		return 0, io.EOF
-	}
-	n, err := in.r.Read(p)
 	in.total += int64(n)
-	in.sent = append(in.sent, p[:n]...)
+	in.sent = append(in.sent, in.chunk[:n]...)
 	if extra := len(in.sent) - inputKept; extra > inputKept/4 {
 		in.sent = in.sent[:copy(in.sent, in.sent[extra:])]
 	}
 	in.ended = err != nil
-	if n == 0 && in.ended {
-		return 0, io.EOF
-	}
-	return n, nil
+	close(in.reading)
+	in.reading = nil
 }
 
 // execBody is the request body of an exec: the first frame, then stdin in
@@ -221,7 +245,7 @@ func (b *execBody) Read(p []byte) (int, error) {
 				return 0, io.ErrClosedPipe
 			}
 		}
-		n, err := b.input.read(b.chunk, b.offset)
+		n, err := b.input.read(b.chunk, b.offset, b.closed)
 		if errors.Is(err, io.EOF) {
 			b.pending, b.ended = appendFrame(b.pending[:0], FrameEOF, nil), true
 			break
@@ -237,8 +261,8 @@ func (b *execBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends the wait for guestd's answer: when the session breaks before it,
-// HTTP/2 gives up the request only once its body has been read or closed.
+// Close ends the wait for guestd's answer and for input: when the session
+// breaks, HTTP/2 gives up the request only once its body has been read or closed.
 func (b *execBody) Close() error {
 	b.close.Do(func() { close(b.closed) })
 	return nil
