@@ -19,7 +19,7 @@ import (
 // runDir is guestd's own directory, out of reach for commands of the user.
 const runDir = "/run/assay"
 
-// cgroupRoot is the guest's cgroup tree, as only guestd can name it.
+// cgroupRoot is the group of all commands, as only guestd can name it.
 var cgroupRoot string
 
 var cgroupSerial atomic.Int64
@@ -32,10 +32,11 @@ type cgroup struct {
 	cpuStat, memCurrent, pidsEvents *os.File
 }
 
-// mountCgroups prepares the guest's cgroup tree, once. Commands of root may
-// write any file they can name; so the tree is covered again, and guestd alone
-// reaches it, through a descriptor.
-func mountCgroups() error {
+// mountCgroups prepares the guest's cgroup tree, once, and the group of all
+// commands in it, which together may have so many processes (0: no bound).
+// Commands of root may write any file they can name; so the tree is covered
+// again, and guestd alone reaches it, through a descriptor.
+func mountCgroups(processes int) error {
 	const dir = runDir + "/cgroup"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -46,7 +47,20 @@ func mountCgroups() error {
 	if err := unix.Mount("cgroup2", dir, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("mount cgroup2: %w", err)
 	}
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	all := dir + "/commands"
+	if err := os.Mkdir(all, 0o700); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	set := [][2]string{{dir + "/cgroup.subtree_control", "+cpu +memory +pids"}, {all + "/cgroup.subtree_control", "+cpu +memory +pids"}}
+	if processes > 0 {
+		set = append(set, [2]string{all + "/pids.max", strconv.Itoa(processes)})
+	}
+	for _, f := range set {
+		if err := os.WriteFile(f[0], []byte(f[1]), 0); err != nil {
+			return fmt.Errorf("set up cgroups: %w", err)
+		}
+	}
+	fd, err := unix.Open(all, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open cgroup tree: %w", err)
 	}
@@ -54,9 +68,6 @@ func mountCgroups() error {
 		return fmt.Errorf("cover cgroup tree: %w", err)
 	}
 	cgroupRoot = "/proc/self/fd/" + strconv.Itoa(fd)
-	if err := os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
-		return fmt.Errorf("enable cgroup controllers: %w", err)
-	}
 	return nil
 }
 

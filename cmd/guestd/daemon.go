@@ -25,6 +25,8 @@ type daemon struct {
 	reaper *reaper
 	memory int64 // of the machine, in bytes
 	disk   int64
+	// processes is how many all commands together may have; 0 is no bound.
+	processes int
 
 	terminals terminals
 	watches   fileWatches
@@ -39,13 +41,14 @@ type daemon struct {
 const maxCommands = 1024
 
 func newDaemon(log *slog.Logger) (*daemon, error) {
-	if err := mountCgroups(); err != nil {
+	processes, _ := strconv.Atoi(os.Getenv(guest.ProcessesEnv)) // absent: no bound
+	if err := mountCgroups(processes); err != nil {
 		return nil, err
 	}
 	if err := writeNSInit(); err != nil {
 		return nil, err
 	}
-	d := &daemon{log: log, reaper: newReaper(), commands: map[string]*command{}}
+	d := &daemon{log: log, reaper: newReaper(), commands: map[string]*command{}, processes: processes}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type command struct {
 	freshRoot      string   // where an isolated command's own filesystems are seen
 	freshDirs      []string // and what they are
 	forkRSS        int64    // what guestd itself held at the fork, in bytes
+	machineMemory  int64    // what the machine has, in bytes
 
 	mu    sync.Mutex
 	cause guest.Cause // set by whoever ended it first
@@ -60,7 +61,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	c := &command{spec: spec, done: make(chan struct{})}
+	c := &command{spec: spec, machineMemory: d.memory, done: make(chan struct{})}
 	c.stdout = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	var f files
@@ -77,7 +78,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.group, err = newCgroup(spec.Limits.Processes); err != nil {
+	if c.group, err = newCgroup(d.processLimit(spec.Limits.Processes)); err != nil {
 		return nil, err
 	}
 	c.diskBefore = diskUsed("", nil)
@@ -105,6 +106,14 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	f.closeAll()
 	go d.follow(c, p, outR, errR)
 	return c, nil
+}
+
+// processLimit is the command's own bound, or the machine's.
+func (d *daemon) processLimit(own int) int {
+	if own > 0 && (d.processes == 0 || own < d.processes) {
+		return own
+	}
+	return d.processes
 }
 
 // openStdin gives the file that becomes the program's stdin.

@@ -167,8 +167,8 @@ func (d *daemon) startTerminal(spec guest.TerminalSpec) (*terminal, error) {
 	if err := resize(master, spec.Size); err != nil {
 		return nil, err
 	}
-	c := &command{spec: exec, done: make(chan struct{}), stdout: newStream(0, false, nil), stderr: newStream(0, false, nil)}
-	if c.group, err = newCgroup(exec.Limits.Processes); err != nil {
+	c := &command{spec: exec, machineMemory: d.memory, done: make(chan struct{}), stdout: newStream(0, false, nil), stderr: newStream(0, false, nil)}
+	if c.group, err = newCgroup(d.processLimit(exec.Limits.Processes)); err != nil {
 		return nil, err
 	}
 	c.diskBefore, c.forkRSS = diskUsed("", nil), ownRSS()

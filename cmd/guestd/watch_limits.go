@@ -58,12 +58,15 @@ func (c *command) look() time.Duration {
 	c.mu.Lock()
 	c.peak = max(c.peak, mem)
 	c.mu.Unlock()
-	if l.Memory > 0 {
-		if mem > l.Memory {
-			c.end(guest.MemoryLimit)
-		}
-		wait = min(wait, time.Duration(float64(l.Memory-mem)/fillRate*float64(time.Second)))
+	// A command without a limit of its own must not take the machine with it.
+	limit := l.Memory
+	if limit == 0 || limit > c.machineMemory {
+		limit = c.machineMemory
 	}
+	if mem > limit {
+		c.end(guest.MemoryLimit)
+	}
+	wait = min(wait, time.Duration(float64(limit-mem)/fillRate*float64(time.Second)))
 	if l.CPU > 0 {
 		user, system := c.group.cpu()
 		left := l.CPU - user - system

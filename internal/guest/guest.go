@@ -19,5 +19,9 @@ const InitPath = "/.assay/guestd"
 // hands it over by inheritance.
 const LinkFD = 3
 
+// ProcessesEnv is the variable of guestd's environment in which the driver says
+// how many processes and threads all commands together may have.
+const ProcessesEnv = "ASSAY_PROCESSES"
+
 // Version is the wire's version. Host and guestd must have the same.
 const Version = 1

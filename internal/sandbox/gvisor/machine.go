@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -176,7 +177,7 @@ func machineSpec(bundle string, cfg sandbox.MachineConfig) *specs.Spec {
 		Process: &specs.Process{
 			Args: []string{guest.InitPath},
 			Cwd:  "/",
-			Env:  []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2", "GODEBUG=madvdontneed=1"},
+			Env:  []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2", "GODEBUG=madvdontneed=1", guest.ProcessesEnv + "=" + strconv.Itoa(cfg.Shape.Processes)},
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps, Inheritable: guestCaps,
 			},
