@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Driver sandbox.Driver
 	// Image is the root filesystem of every machine. The suite brings its own
-	// program, so guestd, /bin/sh and cat in it are enough.
+	// program; what it needs besides guestd is /bin/sh.
 	Image string
 	// Shape is the machines' size; the zero value is a small machine with two
 	// processors.
@@ -108,12 +108,8 @@ func (s *suite) prepare(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		out, res := b.exec(guest.ExecSpec{
-			Argv: []string{"/bin/sh", "-c", "cat > " + probePath + " && chmod 755 " + probePath},
-			User: "root",
-		}, guest.IO{Stdin: f})
-		if res.Exit.Cause != guest.Exited || res.Exit.Code != 0 {
-			t.Fatalf("put the probe into the machine: %+v %s", res.Exit, out)
+		if _, err := b.WriteFile(within(t, patience), probePath, f, guest.WriteOptions{Mode: 0o755, Owner: guest.OwnerRoot, MakeParents: true}); err != nil {
+			t.Fatalf("put the probe into the machine: %v", err)
 		}
 	}
 	if got := b.probe("echo", "ready"); got != "ready\n" {

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,6 +19,8 @@ var lifecycleTests = []test{
 	{"reclaim_twice", testReclaim},
 	{"reclaim_a_living_machine", testReclaimLiving},
 	{"crash", testCrash},
+	{"machine_out_of_memory", testMachineMemory},
+	{"machine_out_of_processes", testMachineProcesses},
 	{"dir_is_left_to_its_owner", testDir},
 }
 
@@ -172,6 +175,44 @@ func testCrash(t *testing.T, b *box) {
 	if got := b.m.End(); got != guest.MachineLost {
 		t.Errorf("end %q, want machine_lost", got)
 	}
+}
+
+// testMachineMemory: a command without a limit that fills the machine ends by
+// memory_limit, or the machine as a whole does.
+func testMachineMemory(t *testing.T, b *box) {
+	size := b.s.Shape.Memory + b.s.Shape.Disk + 256<<20
+	res, err := b.Run(within(t, time.Minute), guest.ExecSpec{
+		Argv: verb("alloc", fmt.Sprint(size), "20s"), Limits: guest.Limits{Wall: 30 * time.Second},
+	}, guest.IO{})
+	if err == nil {
+		if res.Exit.Cause != guest.MemoryLimit {
+			t.Errorf("exit %+v, want memory_limit", res.Exit)
+		}
+		b.alive()
+		return
+	}
+	select {
+	case <-b.m.Ended():
+	case <-within(t, patience).Done():
+		t.Fatalf("the machine lives and the command's end is unknown: %v", err)
+	}
+	if got := b.m.End(); got != guest.MemoryLimit {
+		t.Errorf("the machine ended by %q, want memory_limit", got)
+	}
+}
+
+// testMachineProcesses: a command without a limit cannot have more processes
+// than the machine, or more than fit into its memory, and the machine stays
+// well.
+func testMachineProcesses(t *testing.T, b *box) {
+	_, res := b.exec(guest.ExecSpec{Argv: verb("fork", fmt.Sprint(2*b.s.Shape.Processes), "10ms")}, guest.IO{})
+	if c := res.Exit.Cause; c != guest.ProcessLimit && c != guest.MemoryLimit {
+		t.Errorf("exit %+v, want process_limit or memory_limit", res.Exit)
+	}
+	if most := b.s.Shape.Processes; res.Usage.ProcessesPeak > most {
+		t.Errorf("%d processes in a machine for %d", res.Usage.ProcessesPeak, most)
+	}
+	b.alive()
 }
 
 // testDir: Destroy leaves the directory, empty of the driver's things.

@@ -215,15 +215,12 @@ func testTextFileBusy(t *testing.T, b *box) {
 		wg.Go(func() {
 			name := "/tmp/program-" + strconv.Itoa(i)
 			ctx := within(t, time.Minute)
-			limits := guest.Limits{Wall: 50 * time.Second}
-			res, err := b.Run(ctx, guest.ExecSpec{Argv: []string{"/bin/sh", "-c", "cat > " + name + " && chmod 755 " + name}, Limits: limits},
-				guest.IO{Stdin: bytes.NewReader(self.Bytes())})
-			if err != nil || res.Exit.Cause != guest.Exited || res.Exit.Code != 0 {
-				fails <- "write: " + errText(err, res)
+			if _, err := b.WriteFile(ctx, name, bytes.NewReader(self.Bytes()), guest.WriteOptions{Mode: 0o755}); err != nil {
+				fails <- "write: " + err.Error()
 				return
 			}
 			var out lockedBuffer
-			res, err = b.Run(ctx, guest.ExecSpec{Argv: []string{name, "echo", "ran"}, Limits: limits}, guest.IO{Stdout: &out, Stderr: &out})
+			res, err := b.Run(ctx, guest.ExecSpec{Argv: []string{name, "echo", "ran"}, Limits: guest.Limits{Wall: 50 * time.Second}}, guest.IO{Stdout: &out, Stderr: &out})
 			if err != nil || out.String() != "ran\n" {
 				fails <- "execute: " + out.String() + errText(err, res)
 			}
