@@ -7,9 +7,10 @@ import (
 	"assay/internal/fault"
 )
 
-// admission reserves the host's processors and memory before a machine is
-// made. Who does not fit waits in order; nobody overtakes, or a large machine
-// would wait for ever behind small ones.
+// admission reserves the host's processors and memory before a machine is made
+// for somebody. Who does not fit waits in order; nobody overtakes, or a large
+// machine would wait for ever behind small ones. Machines that wait in the pool
+// hold little and are not counted until they are handed out.
 type admission struct {
 	overcommit int
 
@@ -24,7 +25,7 @@ type admission struct {
 type waiter struct {
 	cpus, memory int64
 	ready        chan struct{}
-	queued       func(place int)
+	moved        chan struct{} // holds a value when the place may have changed
 }
 
 func newAdmission(cpus int, memory int64, overcommit int) *admission {
@@ -41,53 +42,90 @@ func (a *admission) need(s Shape, dedicated bool) (cpus, memory int64) {
 	return cpus, s.Memory
 }
 
-// reserve waits for room and gives the function that gives it back, which may
-// be called more than once.
-func (a *admission) reserve(ctx context.Context, s Shape, dedicated bool, queued func(int)) (func(), error) {
+// reserve waits for room for n machines at once and gives, for each, the
+// function that gives it back, which may be called more than once. queued, if
+// not nil, is told each new place in the queue, in this goroutine.
+func (a *admission) reserve(ctx context.Context, s Shape, n int, dedicated bool, queued func(place int)) ([]func(), error) {
 	cpus, memory := a.need(s, dedicated)
-	if cpus > a.allCPUs || memory > a.allBytes {
-		return nil, fault.Errorf(fault.Exhausted, "this host can never hold a machine of %d vCPUs and %d MiB: it gives out %d processors and %d MiB",
-			s.VCPUs, s.Memory>>20, a.allCPUs/1000, a.allBytes>>20).WithHint("use a template with a smaller shape")
+	if cpus > a.allCPUs/int64(n) || memory > a.allBytes/int64(n) {
+		return nil, fault.Errorf(fault.Exhausted, "this host can never hold %d machines of %d vCPUs and %d MiB: it gives out %d processors and %d MiB",
+			n, s.VCPUs, s.Memory>>20, a.allCPUs/1000, a.allBytes>>20).WithHint("use a template with a smaller shape, or fewer machines")
 	}
-	w := &waiter{cpus: cpus, memory: memory, ready: make(chan struct{}), queued: queued}
+	w := &waiter{cpus: int64(n) * cpus, memory: int64(n) * memory, ready: make(chan struct{}), moved: make(chan struct{}, 1)}
 	a.mu.Lock()
 	a.queue = append(a.queue, w)
-	calls := a.advance()
+	a.advance()
 	a.mu.Unlock()
-	tell(calls)
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		a.mu.Lock()
-		for i, q := range a.queue {
-			if q == w {
-				a.queue = append(a.queue[:i], a.queue[i+1:]...)
-				calls := a.advance()
-				a.mu.Unlock()
-				tell(calls)
-				return nil, context.Cause(ctx)
-			}
-		}
-		a.mu.Unlock() // admitted in the same moment: the caller is gone, give it back
-		a.release(w)
-		return nil, context.Cause(ctx)
+	if err := a.wait(ctx, w, queued); err != nil {
+		return nil, err
 	}
-	var once sync.Once
-	return func() { once.Do(func() { a.release(w) }) }, nil
+	releases := make([]func(), n)
+	for i := range releases {
+		releases[i] = sync.OnceFunc(func() { a.release(cpus, memory) })
+	}
+	return releases, nil
 }
 
-func (a *admission) release(w *waiter) {
+// wait waits until w is admitted. When ctx ends first, w leaves the queue and
+// holds nothing.
+func (a *admission) wait(ctx context.Context, w *waiter, queued func(place int)) error {
+	told := 0
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case <-w.moved:
+			place := a.place(w)
+			if queued != nil && place > 0 && place != told {
+				queued(place)
+				told = place
+			}
+		case <-ctx.Done():
+			if !a.leave(w) { // admitted in the same moment
+				a.release(w.cpus, w.memory)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// place is w's place in the queue, or 0 when it is admitted.
+func (a *admission) place(w *waiter) int {
 	a.mu.Lock()
-	a.cpus += w.cpus
-	a.memory += w.memory
-	calls := a.advance()
-	a.mu.Unlock()
-	tell(calls)
+	defer a.mu.Unlock()
+	for i, q := range a.queue {
+		if q == w {
+			return i + 1
+		}
+	}
+	return 0
 }
 
-// advance admits from the head of the queue and gives what is to be told to
-// those who wait on. Caller holds mu.
-func (a *admission) advance() []func() {
+// leave takes w out of the queue; false when it is not in it.
+func (a *admission) leave(w *waiter) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, q := range a.queue {
+		if q == w {
+			a.queue = append(a.queue[:i], a.queue[i+1:]...)
+			a.advance()
+			return true
+		}
+	}
+	return false
+}
+
+func (a *admission) release(cpus, memory int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cpus += cpus
+	a.memory += memory
+	a.advance()
+}
+
+// advance admits from the head of the queue and lets those who wait on look at
+// their place. Caller holds mu.
+func (a *admission) advance() {
 	for len(a.queue) > 0 && a.queue[0].cpus <= a.cpus && a.queue[0].memory <= a.memory {
 		w := a.queue[0]
 		a.queue = a.queue[1:]
@@ -95,17 +133,10 @@ func (a *admission) advance() []func() {
 		a.memory -= w.memory
 		close(w.ready)
 	}
-	var calls []func()
-	for i, w := range a.queue {
-		if w.queued != nil {
-			calls = append(calls, func() { w.queued(i + 1) })
+	for _, w := range a.queue {
+		select {
+		case w.moved <- struct{}{}:
+		default:
 		}
-	}
-	return calls
-}
-
-func tell(calls []func()) {
-	for _, c := range calls {
-		c()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,35 +52,72 @@ type Spec struct {
 // DefaultDeadline is how long a sandbox may live when its Spec does not say.
 const DefaultDeadline = time.Hour
 
-// answerWait bounds how long a new machine's guestd may take to answer.
-const answerWait = 30 * time.Second
+// The bounds of making a machine: startWait for the driver, answerWait for a
+// new machine's guestd, poolWait for that of one that has answered before.
+const (
+	startWait  = 2 * time.Minute
+	answerWait = 30 * time.Second
+	poolWait   = 5 * time.Second
+)
 
 // Create gives a sandbox whose guestd has answered. It waits, in order, while
-// the host has no room. Errors: fault.Invalid for a spec that means nothing,
-// fault.NotFound for an unknown snapshot, fault.Exhausted when the host could
-// never hold the machine.
+// the host has no room, and at most until the deadline. Errors: fault.Invalid
+// for a spec that means nothing, fault.NotFound for an unknown snapshot,
+// fault.Exhausted when the host could never hold the machine or had no room
+// before the deadline, fault.Unavailable when the manager is closed or the
+// machine did not come up.
 func (m *Manager) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 	began := time.Now()
 	if (spec.Template == nil) == (spec.Snapshot == "") {
 		return nil, fault.Errorf(fault.Invalid, "a sandbox is made of exactly one of template and snapshot")
 	}
-	if !spec.Deadline.IsZero() && !spec.Deadline.After(began) {
-		return nil, fault.Errorf(fault.Invalid, "the deadline of the sandbox has passed already")
+	if spec.Snapshot != "" && spec.Cold {
+		return nil, fault.Errorf(fault.Invalid, "a sandbox is not made cold of a snapshot")
 	}
-	src, err := m.source(ctx, spec)
+	if err := spec.settle(began); err != nil {
+		return nil, err
+	}
+	ctx, leave, err := m.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	release, err := m.admission.reserve(ctx, src.shape, spec.Dedicated, spec.Queued)
+	defer leave()
+	ctx, cancel := spec.within(ctx)
+	defer cancel()
+	src, done, err := m.source(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	releases, err := m.admission.reserve(ctx, src.shape, 1, spec.Dedicated, spec.Queued)
 	if err != nil {
 		return nil, err
 	}
 	b, mode, err := m.lease(ctx, src, spec.Cold)
 	if err != nil {
-		release()
+		releases[0]()
 		return nil, err
 	}
-	return m.handOut(b, spec, mode, began, release)
+	return m.handOut(b, spec, mode, began, releases[0])
+}
+
+// settle checks what is the same for creating and forking, and sets defaults.
+func (s *Spec) settle(now time.Time) error {
+	if s.IdleLimit < 0 {
+		return fault.Errorf(fault.Invalid, "the idle limit of the sandbox is negative")
+	}
+	if s.Deadline.IsZero() {
+		s.Deadline = now.Add(DefaultDeadline)
+	}
+	if !s.Deadline.After(now) {
+		return fault.Errorf(fault.Invalid, "the deadline of the sandbox has passed already")
+	}
+	return nil
+}
+
+// within bounds the making of a sandbox by its deadline.
+func (s *Spec) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(ctx, s.Deadline, fault.Errorf(fault.Exhausted, "the deadline of the sandbox passed before it was made"))
 }
 
 // source is what a machine is made from.
@@ -92,27 +131,18 @@ type source struct {
 }
 
 // source finds what spec names, and prepares a template's snapshot if this
-// host has none yet.
-func (m *Manager) source(ctx context.Context, spec Spec) (source, error) {
+// host has none yet. Until done is called the source cannot be removed.
+func (m *Manager) source(ctx context.Context, spec Spec) (_ source, done func(), err error) {
 	if spec.Snapshot != "" {
-		meta, err := m.Snapshot(spec.Snapshot)
-		if err != nil {
-			return source{}, err
-		}
-		if meta.Identity != m.driver.Identity() {
-			return source{}, fault.Errorf(fault.Invalid, "snapshot %s was taken elsewhere: it needs %q, this host is %q", meta.ID, meta.Identity, m.driver.Identity()).
-				WithHint("restore it on a host of the same kind, or make a new one here")
-		}
-		return source{template: meta.Template, name: meta.TemplateName, image: meta.Image, shape: meta.Shape, snapshot: meta.dir}, nil
+		return m.openSnapshot(ctx, spec.Snapshot)
 	}
 	t := *spec.Template
 	src := source{template: t.Digest, name: t.Name, image: t.Image, shape: t.Shape, pooled: true}
 	if err := t.check(); err != nil || spec.Cold {
-		return src, err
+		return src, func() {}, err
 	}
-	dir, err := m.Prepare(ctx, t)
-	src.snapshot = dir
-	return src, err
+	src.snapshot, err = m.prepare(ctx, t, spec.Queued)
+	return src, func() {}, err
 }
 
 // check refuses a template that no machine can be made of.
@@ -142,12 +172,12 @@ func (m *Manager) lease(ctx context.Context, src source, cold bool) (*body, Boot
 	defer m.pool.refill()
 	if src.pooled && !cold {
 		for {
-			b := m.pool.take(src.template)
+			b := m.pool.take(src)
 			if b == nil {
 				break
 			}
 			// Waiting machines can die too; then the next one serves.
-			if _, err := b.client.Hello(ctx); err == nil {
+			if err := m.alive(ctx, b); err == nil {
 				return b, BootPool, nil
 			}
 			m.discard(b)
@@ -156,12 +186,20 @@ func (m *Manager) lease(ctx context.Context, src source, cold bool) (*body, Boot
 			}
 		}
 	}
-	b, err := m.make(ctx, src)
 	mode := BootSnapshot
 	if src.snapshot == "" {
 		mode = BootCold
 	}
+	b, err := m.make(ctx, src)
 	return b, mode, err
+}
+
+// alive asks a machine of the pool whether it still serves.
+func (m *Manager) alive(ctx context.Context, b *body) error {
+	ctx, cancel := context.WithTimeout(ctx, poolWait)
+	defer cancel()
+	_, err := b.client.Hello(ctx)
+	return err
 }
 
 // make makes a machine and waits for guestd. The journal knows of it before
@@ -177,13 +215,7 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 		}
 	}()
 	cfg := MachineConfig{ID: b.id, Dir: b.dir, Image: src.image, Shape: src.shape}
-	if src.snapshot == "" {
-		b.machine, err = m.driver.Boot(ctx, cfg)
-	} else {
-		b.machine, err = m.driver.Restore(ctx, cfg, src.snapshot)
-	}
-	if err != nil {
-		b.machine = nil // not a nil driver type inside an interface
+	if b.machine, err = m.start(ctx, cfg, src.snapshot); err != nil {
 		return nil, err
 	}
 	b.client = guest.NewClient(b.machine.Link())
@@ -193,7 +225,26 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 	if _, err := b.client.Hello(ctx); err != nil {
 		return nil, m.explain(b, err)
 	}
-	return b, m.explain(b, b.client.Identify(ctx, m.newIdentity()))
+	if err := b.client.Identify(ctx, m.newIdentity()); err != nil {
+		return nil, m.explain(b, err)
+	}
+	return b, nil
+}
+
+// start lets the driver boot a machine, or restore it from a directory.
+func (m *Manager) start(ctx context.Context, cfg MachineConfig, snapshot string) (machine Machine, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWait,
+		fault.Errorf(fault.Unavailable, "machine %s did not start within %v", cfg.ID, startWait))
+	defer cancel()
+	if snapshot == "" {
+		machine, err = m.driver.Boot(ctx, cfg)
+	} else {
+		machine, err = m.driver.Restore(ctx, cfg, snapshot)
+	}
+	if err != nil {
+		return nil, err // not a nil driver type inside an interface
+	}
+	return machine, nil
 }
 
 // explain prefers the machine's end to the broken link it caused.
@@ -209,26 +260,49 @@ func (m *Manager) explain(b *body, err error) error {
 	}
 }
 
-// discard ends a machine and removes what it left. It must work whatever the
-// caller's context is, so it has its own.
+// discard ends a machine that nobody got. What cannot be ended is tried again
+// by the sweep and, behind that, by the next start.
 func (m *Manager) discard(b *body) {
 	if err := m.end(b); err != nil {
-		m.log.Error("machine left something behind; the next start reclaims it", "machine", b.id, "err", err)
+		m.log.Error("end machine", "machine", b.id, "err", err)
 	}
 }
 
+// end ends a machine and removes what it left. It must work whatever the
+// caller's context is, so it has its own.
 func (m *Manager) end(b *body) error {
+	if b.machine == nil {
+		return m.journal.end(b.id)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
-	if b.client != nil {
-		b.client.Close()
+	err := b.machine.Destroy(ctx)
+	// Not before: a call that is opening a session keeps the client until the
+	// machine's end breaks the link.
+	b.client.Close()
+	if err == nil {
+		return m.journal.end(b.id)
 	}
-	if b.machine != nil {
-		if err := b.machine.Destroy(ctx); err != nil {
-			return err
-		}
+	if again := m.reclaim(b); again != nil {
+		return errors.Join(err, again)
 	}
-	return m.journal.end(b.id)
+	m.log.Warn("machine had to be reclaimed", "machine", b.id, "err", err)
+	return nil
+}
+
+// reclaim removes a machine that the driver could not destroy in the ordinary
+// way; if that fails too, the sweep tries again.
+func (m *Manager) reclaim(b *body) error {
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	err := m.driver.Reclaim(ctx, b.id, b.dir)
+	if err == nil {
+		return m.journal.end(b.id)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leftovers = append(m.leftovers, b)
+	return err
 }
 
 // endWait bounds how long the end of a machine may take.
@@ -242,21 +316,30 @@ func (m *Manager) newIdentity() guest.Identity {
 	_, _ = rand.Read(b[:]) // never fails, by its documentation
 	return guest.Identity{
 		Hostname: "sandbox-" + hex.EncodeToString(b[:4]), MachineID: hex.EncodeToString(b[:16]),
-		Now: time.Now(), Entropy: b[16:], Generation: m.generation.Add(1),
+		Now: time.Now(), Entropy: b[16:], Generation: m.nextGeneration(),
+	}
+}
+
+// nextGeneration grows from machine to machine, and from any machine to those
+// that another manager makes of it later: so it follows the clock.
+func (m *Manager) nextGeneration() int64 {
+	for {
+		last := m.generation.Load()
+		next := max(last+1, time.Now().UnixMicro())
+		if m.generation.CompareAndSwap(last, next) {
+			return next
+		}
 	}
 }
 
 // handOut makes a sandbox of a machine.
 func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, release func()) (*Sandbox, error) {
-	if spec.Deadline.IsZero() {
-		spec.Deadline = began.Add(DefaultDeadline)
-	}
 	s := &Sandbox{
-		m: m, body: b, release: release, done: make(chan struct{}),
+		m: m, body: b, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
 		info: Info{
 			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: m.driver.Name(),
 			DriverIdentity: m.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),
-			Created: began, Deadline: spec.Deadline, IdleLimit: spec.IdleLimit, Metadata: spec.Metadata,
+			Created: began, Deadline: spec.Deadline, IdleLimit: spec.IdleLimit, Metadata: maps.Clone(spec.Metadata),
 		},
 		lastUsed: time.Now(),
 	}
@@ -277,11 +360,11 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, re
 	}
 	m.mu.Unlock()
 	if closed {
-		_ = s.destroy("engine closed", guest.Killed)
-		return nil, fault.Errorf(fault.Unavailable, "the engine is shutting down")
+		_ = s.destroy("engine closed", guest.Killed) // what it leaves, the next start reclaims
+		return nil, errClosed
 	}
 	m.journal.deadline(b.id, spec.Deadline)
 	m.wake()
-	go s.watch()
+	m.calls.Go(s.watch) // ends with the sandbox
 	return s, nil
 }

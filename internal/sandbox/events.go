@@ -19,10 +19,12 @@ type Event struct {
 }
 
 // The bounds of one sandbox's log. The last line of a full one is "truncated";
-// the end of the sandbox is logged all the same.
+// the end of the sandbox is logged all the same. Calls that the end cut off
+// come after it.
 const (
 	maxEvents     = 10_000
 	maxEventBytes = 4 << 20
+	maxOneEvent   = 64 << 10 // of one event; guestd has a say in what is in it
 )
 
 // eventLog is what a sandbox did and what was done to it. It is a file of JSON
@@ -62,6 +64,10 @@ func (l *eventLog) add(e Event) {
 	l.count++
 	e.Number, e.Time = l.count, time.Now()
 	b, err := json.Marshal(e)
+	if err == nil && len(b) > maxOneEvent {
+		e.Detail = map[string]any{"dropped_bytes": len(b)}
+		b, err = json.Marshal(e)
+	}
 	if err != nil {
 		return
 	}
@@ -98,6 +104,9 @@ func (l *eventLog) exec(spec ExecSpec, res Result, err error) {
 func (l *eventLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.file == nil {
+		return
+	}
 	_ = l.file.Close() // every line was written when it was added
 	l.file = nil
 }

@@ -19,38 +19,45 @@ type Forked struct {
 	Err     error
 }
 
-// Fork makes n children of the sandbox, memory and disk as they are now, while
-// the sandbox itself goes on. Each child has an identity of its own. spec gives
-// deadline, limits and metadata of the children; its Template and Snapshot are
-// ignored. The error is about the fork as a whole; a child that could not be
-// made has its own.
+// Fork makes n children of the sandbox, memory and disk, while the sandbox
+// itself goes on. It waits, in order, until the host has room for all of them;
+// their state is that of the moment when it has. Each child has an identity of
+// its own. spec gives deadline, limits and metadata of the children; its
+// Template, Snapshot and Cold are ignored. The error is about the fork as a
+// whole; a child that could not be made has its own.
 func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) {
+	began := time.Now()
 	if n < 1 || n > MaxFork {
 		return nil, fault.Errorf(fault.Invalid, "a fork has 1 to %d children, not %d", MaxFork, n)
 	}
-	end, err := s.use("fork")
+	if err := spec.settle(began); err != nil {
+		return nil, err
+	}
+	ctx, leave, err := s.m.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	end, err := s.use("fork", false)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	home, err := os.MkdirTemp(s.m.journal.dir, "fork-*.tmp")
+	ctx, cancel := spec.within(ctx)
+	defer cancel()
+	live, stop := s.whileLive(ctx, "fork")
+	releases, err := s.m.admission.reserve(live, s.body.src.shape, n, spec.Dedicated, spec.Queued)
+	stop()
 	if err != nil {
-		return nil, fault.Errorf(fault.Internal, "fork sandbox %s: %w", s.info.ID, err)
-	}
-	defer os.RemoveAll(home)
-	began := time.Now()
-	state := filepath.Join(home, "state")
-	if err := s.m.checkpoint(ctx, s.body, state); err != nil {
 		return nil, err
 	}
-	src := s.body.src
-	src.snapshot, src.pooled = state, false
-	children := make([]Forked, n)
-	var wg sync.WaitGroup
-	for i := range children {
-		wg.Go(func() { children[i].Sandbox, children[i].Err = s.m.child(ctx, src, spec, began) })
+	children, err := s.fork(ctx, spec, began, releases)
+	if err != nil {
+		for _, release := range releases {
+			release()
+		}
+		return nil, err
 	}
-	wg.Wait()
 	ids := []string{}
 	for _, c := range children {
 		if c.Err == nil {
@@ -61,11 +68,28 @@ func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) 
 	return children, nil
 }
 
-func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time) (*Sandbox, error) {
-	release, err := m.admission.reserve(ctx, src.shape, spec.Dedicated, spec.Queued)
+// fork freezes the sandbox and makes a child for each reservation.
+func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, releases []func()) ([]Forked, error) {
+	home, err := os.MkdirTemp(s.m.journal.dir, "fork-*.tmp") // the dead's is removed with their journal
 	if err != nil {
+		return nil, fault.Errorf(fault.Internal, "fork sandbox %s: %w", s.info.ID, err)
+	}
+	defer os.RemoveAll(home)
+	src := s.body.src
+	src.snapshot, src.pooled = filepath.Join(home, "state"), false
+	if err := s.checkpoint(ctx, "fork", src.snapshot); err != nil {
 		return nil, err
 	}
+	children := make([]Forked, len(releases))
+	var wg sync.WaitGroup
+	for i, release := range releases {
+		wg.Go(func() { children[i].Sandbox, children[i].Err = s.m.child(ctx, src, spec, began, release) })
+	}
+	wg.Wait()
+	return children, nil
+}
+
+func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time, release func()) (*Sandbox, error) {
 	b, err := m.make(ctx, src)
 	if err != nil {
 		release()

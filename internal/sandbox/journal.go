@@ -36,7 +36,8 @@ type journal struct {
 	lock      *os.File
 	reclaimed int
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	live map[string]entry
 }
 
 // entry is a machine's record.
@@ -52,13 +53,13 @@ func openJournal(ctx context.Context, root string, d Driver, log *slog.Logger) (
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fault.Errorf(fault.Internal, "open journal: %w", err)
 	}
-	j := &journal{driver: d}
+	j := &journal{driver: d, live: map[string]entry{}}
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fault.Errorf(fault.Internal, "read journal: %w", err)
 	}
 	for _, dir := range dirs {
-		if strings.HasPrefix(dir.Name(), freshPrefix) {
+		if !dir.IsDir() || strings.HasPrefix(dir.Name(), freshPrefix) {
 			continue
 		}
 		n, err := reclaim(ctx, filepath.Join(root, dir.Name()), d)
@@ -69,23 +70,48 @@ func openJournal(ctx context.Context, root string, d Driver, log *slog.Logger) (
 			log.Error("reclaim machines of an earlier life", "dir", dir.Name(), "err", err)
 		}
 	}
-	// Locked before it stands where others look for the dead.
+	return j, j.open(ctx, root)
+}
+
+// open makes the manager's own directory. It is locked before it stands where
+// others look for the dead. While one manager makes its own, no other does, so
+// that a half-made one that is found is a dead one's.
+func (j *journal) open(ctx context.Context, root string) error {
+	one, err := os.OpenFile(filepath.Join(root, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fault.Errorf(fault.Internal, "open journal: %w", err)
+	}
+	defer one.Close()
+	if err := lockWait(ctx, one, unix.LOCK_EX); err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	dirs, err := os.ReadDir(root)
+	for _, d := range dirs {
+		if strings.HasPrefix(d.Name(), freshPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, d.Name())))
+		}
+	}
 	j.dir = filepath.Join(root, newID())
 	fresh := filepath.Join(root, freshPrefix+newID())
-	if err := os.Mkdir(fresh, 0o700); err != nil {
-		return nil, fault.Errorf(fault.Internal, "open journal: %w", err)
+	err = errors.Join(err, os.Mkdir(fresh, 0o700))
+	if err == nil {
+		j.lock, err = lockFile(filepath.Join(fresh, lockName))
 	}
-	if j.lock, err = lockFile(filepath.Join(fresh, "lock")); err == nil {
+	if err == nil {
 		err = os.Rename(fresh, j.dir)
 	}
 	if err != nil {
-		return nil, errors.Join(fault.Errorf(fault.Internal, "open journal: %w", err), os.RemoveAll(fresh))
+		return errors.Join(fault.Errorf(fault.Internal, "open journal: %w", err), os.RemoveAll(fresh))
 	}
-	return j, nil
+	return nil
 }
 
-// freshPrefix begins the name of a directory that is being made.
-const freshPrefix = "fresh-"
+const (
+	// lockName is a manager's lock in its directory.
+	lockName = "lock"
+	// freshPrefix begins the name of a directory that is being made.
+	freshPrefix = "fresh-"
+)
 
 // lockFile opens and locks a file, or gives EWOULDBLOCK.
 func lockFile(path string) (*os.File, error) {
@@ -101,9 +127,9 @@ func lockFile(path string) (*os.File, error) {
 }
 
 // reclaim removes a dead manager's machines and then its directory. It gives
-// how many there were, 0 for a manager that lives.
+// how many it removed, 0 for a manager that lives.
 func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := lockFile(filepath.Join(dir, lockName))
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -112,6 +138,9 @@ func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
 	}
 	defer lock.Close()
 	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // another start has done it between our two steps
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -122,6 +151,7 @@ func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
 		}
 	}
 	var errs []error
+	done := 0
 	for id := range ids {
 		e := entry{Driver: d.Name()}
 		if b, err := os.ReadFile(filepath.Join(dir, id+".json")); err == nil {
@@ -135,18 +165,22 @@ func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
 			errs = append(errs, fmt.Errorf("machine %s: %w", id, err))
 			continue
 		}
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, id)), remove(filepath.Join(dir, id+".json")))
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, id)), remove(filepath.Join(dir, id+".json"))); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done++
 	}
 	if err := errors.Join(errs...); err != nil {
-		return len(ids), err
+		return done, err
 	}
-	return len(ids), os.RemoveAll(dir)
+	return done, os.RemoveAll(dir)
 }
 
 // machineOf gives the machine that a name in a journal's directory stands for.
 func machineOf(name string) (string, bool) {
 	switch {
-	case name == "lock":
+	case name == lockName:
 		return "", false
 	case filepath.Ext(name) == ".json":
 		return name[:len(name)-len(".json")], true
@@ -163,31 +197,43 @@ func remove(path string) error {
 	return nil
 }
 
-// begin records a machine and gives the empty directory it may fill.
+// begin records a machine and gives the empty directory it may fill. If it
+// fails, there is no record.
 func (j *journal) begin(id string) (string, error) {
-	if err := j.write(entry{ID: id, Driver: j.driver.Name(), Began: time.Now()}); err != nil {
+	e := entry{ID: id, Driver: j.driver.Name(), Began: time.Now()}
+	dir := filepath.Join(j.dir, id)
+	err := j.write(e)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		err = journalFault(id, err)
+		if left := remove(j.path(id)); left != nil { // a full disk leaves half a record
+			err = errors.Join(err, left)
+		}
 		return "", err
 	}
-	dir := filepath.Join(j.dir, id)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", fault.Errorf(fault.Internal, "make directory of machine %s: %w", id, err)
-	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.live[id] = e
 	return dir, nil
 }
+
+func (j *journal) path(id string) string { return filepath.Join(j.dir, id+".json") }
 
 func (j *journal) write(e entry) error {
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(j.dir, e.ID+".json"), b, 0o600); err != nil {
-		kind := fault.Internal
-		if errors.Is(err, unix.ENOSPC) {
-			kind = fault.Exhausted
-		}
-		return fault.Errorf(kind, "journal machine %s: %w", e.ID, err).WithHint("free some disk space in the data directory")
+	return os.WriteFile(j.path(e.ID), b, 0o600)
+}
+
+func journalFault(id string, err error) error {
+	if errors.Is(err, unix.ENOSPC) {
+		return fault.Errorf(fault.Exhausted, "journal machine %s: %w", id, err).WithHint("free some disk space in the data directory")
 	}
-	return nil
+	return fault.Errorf(fault.Internal, "journal machine %s: %w", id, err)
 }
 
 // deadline adds a machine's deadline to its record, for people who look. A
@@ -196,7 +242,13 @@ func (j *journal) write(e entry) error {
 func (j *journal) deadline(id string, at time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_ = j.write(entry{ID: id, Driver: j.driver.Name(), Began: time.Now(), Deadline: at})
+	e, ok := j.live[id]
+	if !ok {
+		return // gone in the meantime: its record must not come back
+	}
+	e.Deadline = at
+	j.live[id] = e
+	_ = j.write(e)
 }
 
 // end forgets a machine that is gone. What the driver could not remove stays
@@ -205,7 +257,10 @@ func (j *journal) end(id string) error {
 	if err := os.RemoveAll(filepath.Join(j.dir, id)); err != nil {
 		return fault.Errorf(fault.Internal, "remove directory of machine %s: %w", id, err)
 	}
-	if err := remove(filepath.Join(j.dir, id+".json")); err != nil {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.live, id)
+	if err := remove(j.path(id)); err != nil {
 		return fault.Errorf(fault.Internal, "forget machine %s: %w", id, err)
 	}
 	return nil
@@ -213,7 +268,7 @@ func (j *journal) end(id string) error {
 
 // close gives up the directory; it is removed if nothing is left in it.
 func (j *journal) close() error {
-	err := remove(filepath.Join(j.dir, "lock"))
+	err := remove(filepath.Join(j.dir, lockName))
 	if rm := os.Remove(j.dir); rm != nil && !errors.Is(rm, unix.ENOTEMPTY) && !errors.Is(rm, fs.ErrNotExist) {
 		err = errors.Join(err, rm)
 	}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -29,23 +28,30 @@ type Info struct {
 }
 
 // Sandbox is one throwaway machine in use. All methods may be called at the
-// same time. After its end every call gives fault.Conflict.
+// same time. After its end every call that needs the machine gives
+// fault.Conflict.
 type Sandbox struct {
 	m       *Manager
 	body    *body
 	release func()
 	events  *eventLog
 	done    chan struct{} // closed when destroyed
+	// verb holds a value while the machine is paused, resumed or snapshotted:
+	// a driver is asked for one of these at a time.
+	verb chan struct{}
 
 	destroying sync.Once
 	destroyErr error
 
-	mu       sync.Mutex
-	info     Info
-	lastUsed time.Time
-	using    int // calls under way
-	ended    string
-	endCause Cause
+	mu        sync.Mutex
+	info      Info
+	lastUsed  time.Time
+	using     int           // calls under way
+	pausedAt  time.Time     // of the pause that lasts
+	pausedFor time.Duration // pauses that are over
+	ended     string        // why, from the moment that its end begins
+	endCause  Cause
+	gone      bool // its end is done
 }
 
 // Info gives the sandbox's present state.
@@ -80,39 +86,101 @@ func (s *Sandbox) Touch() {
 	s.lastUsed = time.Now()
 }
 
-// use marks a call under way, and refuses it on a sandbox that has ended or is
-// paused.
-func (s *Sandbox) use(what string) (end func(), err error) {
+// use marks a call under way, and refuses it on a sandbox that has ended, or
+// whose being paused is not what the call needs.
+func (s *Sandbox) use(what string, paused bool) (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended != "" {
-		return nil, fault.Errorf(fault.Conflict, "%s: sandbox %s has ended: %s", what, s.info.ID, s.ended)
-	}
-	if s.info.Paused {
+	switch {
+	case s.ended != "":
+		return nil, s.refuse(what)
+	case s.info.Paused && !paused:
 		return nil, fault.Errorf(fault.Conflict, "%s: sandbox %s is paused", what, s.info.ID).WithHint("resume it first")
+	case !s.info.Paused && paused:
+		return nil, fault.Errorf(fault.Conflict, "%s: sandbox %s is not paused", what, s.info.ID)
 	}
 	s.using++
 	s.lastUsed = time.Now()
-	return func() {
-		s.mu.Lock()
-		s.using--
-		s.lastUsed = time.Now()
-		s.mu.Unlock()
+	return s.used, nil
+}
+
+// used ends a call that use has marked.
+func (s *Sandbox) used() {
+	s.mu.Lock()
+	s.using--
+	s.lastUsed = time.Now()
+	last, idle := s.gone && s.using == 0, s.info.IdleLimit > 0
+	s.mu.Unlock()
+	if last {
+		s.events.close()
+	}
+	if idle {
 		s.m.wake()
+	}
+}
+
+// refuse is the error of a call on a sandbox that has ended. Caller holds mu.
+func (s *Sandbox) refuse(what string) error {
+	return fault.Errorf(fault.Conflict, "%s: sandbox %s has ended: %s", what, s.info.ID, s.ended)
+}
+
+// alone waits until no other verb is under way and begins one, as use does.
+func (s *Sandbox) alone(ctx context.Context, what string, paused bool) (end func(), err error) {
+	select {
+	case s.verb <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	used, err := s.use(what, paused)
+	if err != nil {
+		<-s.verb
+		return nil, err
+	}
+	return func() {
+		used()
+		<-s.verb
 	}, nil
 }
 
-// due says when the sandbox is to be ended, and why.
-func (s *Sandbox) due() (time.Time, string) {
+// whileLive gives a context that ends with the sandbox too. Call stop.
+func (s *Sandbox) whileLive(ctx context.Context, what string) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-s.done:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			cancel(s.refuse(what))
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
+}
+
+// expire begins the end of a sandbox that is due; finish does it. Otherwise it
+// says how long the sandbox has at least. To look and to begin is one step: a
+// call that came in between would be cut off by an idle limit.
+func (s *Sandbox) expire(now time.Time) (left time.Duration, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended != "" {
+		return sweepEvery, false
+	}
 	at, why := s.info.Deadline, "deadline reached"
 	if s.info.IdleLimit > 0 && s.using == 0 {
 		if idle := s.lastUsed.Add(s.info.IdleLimit); idle.Before(at) {
 			at, why = idle, "idle limit reached"
 		}
 	}
-	return at, why
+	if left = at.Sub(now); left > 0 {
+		return left, false
+	}
+	s.ended, s.endCause = why, guest.Killed
+	return 0, true
 }
 
 // Extend sets a new hard deadline.
@@ -121,6 +189,10 @@ func (s *Sandbox) Extend(deadline time.Time) error {
 		return fault.Errorf(fault.Invalid, "the new deadline has passed already")
 	}
 	s.mu.Lock()
+	if s.ended != "" {
+		defer s.mu.Unlock()
+		return s.refuse("extend")
+	}
 	s.info.Deadline = deadline
 	s.mu.Unlock()
 	s.m.journal.deadline(s.info.ID, deadline)
@@ -128,72 +200,9 @@ func (s *Sandbox) Extend(deadline time.Time) error {
 	return nil
 }
 
-// callGrace is what the host allows beyond an exec's own wall limit before it
-// gives up on guestd and ends the machine.
-const callGrace = 15 * time.Second
-
-// disagreeMargin is by how much the guest's CPU count may exceed the host's:
-// the guest counts in ticks of 10 ms for each process.
-const disagreeMargin = 50 * time.Millisecond
-
-// Exec runs one command and waits for its end. How it ended is in the Result,
-// also when the machine died under it; an error means that it was not run or
-// that ctx ended (the command is then killed).
-func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (Result, error) {
-	end, err := s.use("exec")
-	if err != nil {
-		return Result{}, err
-	}
-	defer end()
-	if wall := spec.Limits.Wall; wall > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, wall+callGrace, errSilent)
-		defer cancel()
-	}
-	began := time.Now()
-	before, beforeErr := s.body.machine.Usage()
-	res, err := s.body.client.Run(ctx, spec, streams)
-	if err != nil {
-		res, err = s.lost(ctx, res, err, time.Since(began))
-	}
-	if after, afterErr := s.body.machine.Usage(); err == nil && beforeErr == nil && afterErr == nil {
-		res.Usage.HostCPU = after.CPU - before.CPU
-		res.Usage.Disagree = res.Usage.CPU() > res.Usage.HostCPU+res.Usage.HostCPU/10+disagreeMargin
-	}
-	s.events.exec(spec, res, err)
-	return res, err
-}
-
-// errSilent is the cause of a call that guestd did not answer in time.
-var errSilent = errors.New("guestd did not answer in time")
-
-// lost makes a result of a call that failed because the machine is gone, or
-// because guestd is silent, which ends the machine.
-func (s *Sandbox) lost(ctx context.Context, res Result, err error, wall time.Duration) (Result, error) {
-	if errors.Is(err, errSilent) {
-		_ = s.destroy("guestd did not answer", guest.MachineLost)
-	} else if errors.Is(err, guest.ErrSessionEnded) || fault.Is(err, fault.Unavailable) {
-		// The link's end is seen before the process's.
-		select {
-		case <-s.body.machine.Ended():
-		case <-time.After(lostWait):
-			return res, err
-		case <-ctx.Done():
-			return res, err
-		}
-	} else {
-		return res, err
-	}
-	<-s.done
-	return Result{Exit: Exit{Code: -1, Cause: s.EndCause()}, Usage: Usage{Wall: wall}}, nil
-}
-
-// lostWait is how long the end of a machine may lag behind the end of its link.
-const lostWait = 2 * time.Second
-
 // Pause stops everything in the sandbox; deadlines go on.
 func (s *Sandbox) Pause(ctx context.Context) error {
-	end, err := s.use("pause")
+	end, err := s.alone(ctx, "pause", false)
 	if err != nil {
 		return err
 	}
@@ -202,7 +211,7 @@ func (s *Sandbox) Pause(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	s.info.Paused = true
+	s.info.Paused, s.pausedAt = true, time.Now()
 	s.mu.Unlock()
 	s.events.add(Event{Kind: "paused"})
 	return nil
@@ -210,39 +219,72 @@ func (s *Sandbox) Pause(ctx context.Context) error {
 
 // Resume lets a paused sandbox go on.
 func (s *Sandbox) Resume(ctx context.Context) error {
-	s.mu.Lock()
-	paused := s.info.Paused && s.ended == ""
-	s.mu.Unlock()
-	if !paused {
-		return fault.Errorf(fault.Conflict, "sandbox %s is not paused", s.info.ID)
+	end, err := s.alone(ctx, "resume", true)
+	if err != nil {
+		return err
 	}
+	defer end()
 	if err := s.body.machine.Resume(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	s.info.Paused = false
+	s.pausedFor += time.Since(s.pausedAt)
 	s.mu.Unlock()
 	s.events.add(Event{Kind: "resumed"})
 	return nil
 }
 
+// paused is how long the sandbox has been paused so far.
+func (s *Sandbox) paused(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.Paused {
+		return s.pausedFor + now.Sub(s.pausedAt)
+	}
+	return s.pausedFor
+}
+
 // Destroy ends the sandbox in any state. It is idempotent.
 func (s *Sandbox) Destroy() error { return s.destroy("destroyed", guest.Killed) }
 
-// destroy does the work once; later calls wait for it.
+// destroy ends the sandbox; the first reason stays.
 func (s *Sandbox) destroy(why string, cause Cause) error {
-	s.destroying.Do(func() {
-		s.mu.Lock()
+	s.mu.Lock()
+	if s.ended == "" {
 		s.ended, s.endCause = why, cause
-		s.mu.Unlock()
+	}
+	s.mu.Unlock()
+	return s.finish()
+}
+
+// finish does the work of an end that has begun, once; later calls wait for it.
+func (s *Sandbox) finish() error {
+	s.destroying.Do(func() {
 		s.destroyErr = s.m.end(s.body)
-		s.events.add(Event{Kind: "ended", Detail: map[string]any{"why": why, "cause": cause}})
-		s.events.close()
 		s.release()
 		s.m.forget(s.info.ID)
+		s.mu.Lock()
+		why, cause := s.ended, s.endCause
+		s.mu.Unlock()
+		s.events.add(Event{Kind: "ended", Detail: map[string]any{"why": why, "cause": cause}})
+		s.mu.Lock()
+		s.gone = true
+		last := s.using == 0
+		s.mu.Unlock()
+		if last { // else the calls that the end cut off write their lines first
+			s.events.close()
+		}
 		close(s.done)
 	})
 	return s.destroyErr
+}
+
+// ending reports whether the sandbox's end has begun.
+func (s *Sandbox) ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended != ""
 }
 
 // watch ends the sandbox when its machine has died.

@@ -1,13 +1,15 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,9 +48,17 @@ type Manager struct {
 	generation atomic.Int64
 	wakeups    chan struct{}
 
+	calls sync.WaitGroup // what Close waits for
+
 	mu        sync.Mutex
 	sandboxes map[string]*Sandbox
 	closed    bool
+	underWay  map[*call]struct{} // what Close cancels
+	leftovers []*body            // could not be ended; the sweep tries again
+	expire    time.Time          // when to look for snapshots past their retention
+
+	closing  sync.Once
+	closeErr error
 }
 
 // Open makes a manager, after it has killed and removed whatever managers that
@@ -72,9 +82,8 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 	m := &Manager{
 		driver: o.Driver, dir: o.Dir, log: o.Log, journal: j,
 		admission: newAdmission(o.CPUs, o.Memory, o.Overcommit),
-		wakeups:   make(chan struct{}, 1), sandboxes: map[string]*Sandbox{},
+		wakeups:   make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
 	}
-	m.generation.Store(time.Now().Unix())
 	m.pool = newPool(m, o.Pool)
 	return m, nil
 }
@@ -104,9 +113,38 @@ func (m *Manager) List() []*Sandbox {
 	for _, s := range m.sandboxes {
 		list = append(list, s)
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].info.Created.Before(list[j].info.Created) })
+	slices.SortFunc(list, func(a, b *Sandbox) int {
+		return cmp.Or(a.info.Created.Compare(b.info.Created), strings.Compare(a.info.ID, b.info.ID))
+	})
 	return list
 }
+
+// call is a call that may make something.
+type call struct{ cancel context.CancelCauseFunc }
+
+// enter begins such a call. Its context ends with the manager too, and Close
+// waits until leave was called.
+func (m *Manager) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &call{cancel: cancel}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		cancel(errClosed)
+		return nil, nil, errClosed
+	}
+	m.calls.Add(1)
+	m.underWay[c] = struct{}{}
+	return ctx, func() {
+		m.mu.Lock()
+		delete(m.underWay, c)
+		m.mu.Unlock()
+		cancel(nil)
+		m.calls.Done()
+	}, nil
+}
+
+var errClosed = fault.Errorf(fault.Unavailable, "the engine is shutting down")
 
 // sweepEvery is how long Run sleeps at most: deadlines hold even if a wake-up
 // was lost.
@@ -115,9 +153,9 @@ const sweepEvery = 30 * time.Second
 // Run keeps deadlines, idle limits, snapshot retention and the pool until ctx
 // ends. It returns when everything it started has ended.
 func (m *Manager) Run(ctx context.Context) error {
-	var pool sync.WaitGroup
-	pool.Go(func() { m.pool.run(ctx) })
-	defer pool.Wait()
+	var started sync.WaitGroup
+	started.Go(func() { m.pool.run(ctx) })
+	defer started.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -127,7 +165,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-m.wakeups:
 		case <-timer.C:
 		}
-		timer.Reset(m.sweep(time.Now()))
+		timer.Reset(m.sweep(time.Now(), &started))
 	}
 }
 
@@ -139,25 +177,43 @@ func (m *Manager) wake() {
 	}
 }
 
-// sweep ends what is due and says when to sweep next.
-func (m *Manager) sweep(now time.Time) time.Duration {
+// sweep ends what is due and says when to sweep next. What it started goes on
+// in the group: one machine that is slow to end must not make others late.
+func (m *Manager) sweep(now time.Time, started *sync.WaitGroup) time.Duration {
 	next := sweepEvery
-	var due sync.WaitGroup
 	for _, s := range m.List() {
-		at, why := s.due()
-		if left := at.Sub(now); left > 0 {
+		left, due := s.expire(now)
+		if !due {
 			next = min(next, left)
 			continue
 		}
-		due.Go(func() {
-			if err := s.destroy(why, guest.Killed); err != nil {
+		started.Go(func() {
+			if err := s.finish(); err != nil {
 				m.log.Error("end sandbox at its deadline", "sandbox", s.info.ID, "err", err)
 			}
 		})
 	}
-	m.expireSnapshots(now)
-	due.Wait()
-	return next
+	m.mu.Lock()
+	expire := m.expire
+	m.mu.Unlock()
+	if !now.Before(expire) {
+		expire = m.expireSnapshots(now, started)
+		started.Go(m.endLeftovers)
+	}
+	return min(next, expire.Sub(now))
+}
+
+// endLeftovers tries again to remove what could not be ended.
+func (m *Manager) endLeftovers() {
+	m.mu.Lock()
+	left := m.leftovers
+	m.leftovers = nil
+	m.mu.Unlock()
+	for _, b := range left {
+		if err := m.reclaim(b); err != nil {
+			m.log.Error("end a machine that would not end", "machine", b.id, "err", err)
+		}
+	}
 }
 
 // forget drops a destroyed sandbox.
@@ -167,11 +223,19 @@ func (m *Manager) forget(id string) {
 	delete(m.sandboxes, id)
 }
 
-// Close destroys all sandboxes and gives up the directory. Run has returned
-// before.
+// Close refuses further calls, ends those under way, destroys all sandboxes and
+// gives up the directory. Run has returned before. It is idempotent.
 func (m *Manager) Close() error {
+	m.closing.Do(func() { m.closeErr = m.close() })
+	return m.closeErr
+}
+
+func (m *Manager) close() error {
 	m.mu.Lock()
 	m.closed = true
+	for c := range m.underWay {
+		c.cancel(errClosed)
+	}
 	m.mu.Unlock()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -186,6 +250,7 @@ func (m *Manager) Close() error {
 		})
 	}
 	wg.Wait()
+	m.calls.Wait()
 	m.pool.drain()
 	return errors.Join(append(errs, m.journal.close())...)
 }

@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 )
@@ -14,8 +17,8 @@ type pool struct {
 	kick chan struct{}
 
 	mu     sync.Mutex
-	wanted map[string]source // template digest → what to restore
-	ready  map[string][]*body
+	wanted map[string]source  // by the directory that they are restored from
+	ready  map[string][]*body // likewise
 	closed bool
 	// changed is closed and replaced when a machine was added.
 	changed chan struct{}
@@ -28,22 +31,22 @@ func newPool(m *Manager, size int) *pool {
 // want makes the pool keep machines of a source from now on.
 func (p *pool) want(src source) {
 	p.mu.Lock()
-	p.wanted[src.template] = src
+	p.wanted[src.snapshot] = src
 	p.mu.Unlock()
 	p.refill()
 }
 
 // take gives a waiting machine, or nil. The caller calls refill when it has
 // what it came for: making the next machine takes processors it needs now.
-func (p *pool) take(template string) *body {
+func (p *pool) take(src source) *body {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.ready[template]
+	list := p.ready[src.snapshot]
 	if len(list) == 0 {
 		return nil
 	}
 	b := list[0]
-	p.ready[template] = list[1:]
+	p.ready[src.snapshot] = list[1:]
 	return b
 }
 
@@ -76,6 +79,9 @@ func (p *pool) run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			if p.vanished(src) {
+				continue
+			}
 			p.m.log.Warn("fill the pool", "template", src.name, "err", err)
 			select {
 			case <-ctx.Done():
@@ -93,13 +99,14 @@ func (p *pool) run(ctx context.Context) {
 // WaitPool waits until the pool holds as many machines of the template as it
 // should. Without a pool it returns at once.
 func (m *Manager) WaitPool(ctx context.Context, t Template) error {
-	if _, err := m.Prepare(ctx, t); err != nil {
+	dir, err := m.Prepare(ctx, t)
+	if err != nil {
 		return err
 	}
 	for {
 		p := m.pool
 		p.mu.Lock()
-		full := p.closed || len(p.ready[t.Digest]) >= p.size
+		full := p.closed || len(p.ready[dir]) >= p.size
 		changed := p.changed
 		p.mu.Unlock()
 		if full {
@@ -120,21 +127,33 @@ func (p *pool) missing() (source, bool) {
 	if p.closed {
 		return source{}, false
 	}
-	for digest, src := range p.wanted {
-		if len(p.ready[digest]) < p.size {
+	for dir, src := range p.wanted {
+		if len(p.ready[dir]) < p.size {
 			return src, true
 		}
 	}
 	return source{}, false
 }
 
+// vanished forgets a source whose snapshot was removed with its template.
+func (p *pool) vanished(src source) bool {
+	if _, err := os.Stat(src.snapshot); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.wanted, src.snapshot)
+	return true
+}
+
+// add keeps a machine; false when the pool is closed.
 func (p *pool) add(b *body) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
-	p.ready[b.src.template] = append(p.ready[b.src.template], b)
+	p.ready[b.src.snapshot] = append(p.ready[b.src.snapshot], b)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return true
@@ -144,6 +163,8 @@ func (p *pool) add(b *body) bool {
 func (p *pool) drain() {
 	p.mu.Lock()
 	p.closed = true
+	close(p.changed) // who waits for a full pool waits in vain
+	p.changed = make(chan struct{})
 	ready := p.ready
 	p.ready = map[string][]*body{}
 	p.mu.Unlock()
