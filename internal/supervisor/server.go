@@ -311,10 +311,18 @@ func (s *server) endFault(sb *sandbox.Sandbox) error {
 	return fault.Errorf(fault.Conflict, "sandbox %s has ended: %s", id, why)
 }
 
-// settle prefers the sandbox's end to the broken link it caused.
+// settle prefers the sandbox's end to the broken or closed link it caused.
 func (s *server) settle(sb *sandbox.Sandbox, err error) error {
-	if err == nil || !errors.Is(err, guest.ErrSessionEnded) && !fault.Is(err, fault.Unavailable) {
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, guest.ErrSessionEnded) && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Conflict) {
 		return err
+	}
+	ask, cancel := context.WithTimeout(context.Background(), settleWait)
+	defer cancel()
+	if _, herr := sb.Guest().Hello(ask); herr == nil {
+		return err // the machine is well: the error is about something else
 	}
 	select {
 	case <-sb.Ended():
