@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -34,6 +36,7 @@ type daemon struct {
 	mu         sync.Mutex
 	session    guest.Session
 	commands   map[string]*command
+	settled    []*command // of them, those whose result was sent, oldest first
 	generation int64
 }
 
@@ -171,8 +174,8 @@ func (d *daemon) lookup(att guest.Attach) (*command, error) {
 	if att.Only {
 		return nil, fault.Errorf(fault.NotFound, "no command with key %s", att.Spec.Key)
 	}
-	if len(d.commands) >= maxCommands {
-		return nil, fault.Errorf(fault.Exhausted, "%d commands are running", len(d.commands))
+	if running := len(d.commands) - len(d.settled); running >= maxCommands {
+		return nil, fault.Errorf(fault.Exhausted, "%d commands are running", running)
 	}
 	c, err := d.start(att.Spec)
 	if err != nil {
@@ -182,11 +185,33 @@ func (d *daemon) lookup(att guest.Attach) (*command, error) {
 	return c, nil
 }
 
-// forget drops a command after its result was delivered or nobody came for it.
-func (d *daemon) forget(c *command) {
+// What is kept of commands whose result was sent: their number, and the bytes
+// of their output.
+const (
+	settledMost  = 32
+	settledBytes = 4 << 20
+)
+
+// settle keeps a command whose result was sent for a little longer: the session
+// may have broken with the result under way.
+func (d *daemon) settle(c *command) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.commands, c.spec.Key)
+	if slices.Contains(d.settled, c) {
+		return
+	}
+	d.settled = append(d.settled, c)
+	var held int64
+	for i := len(d.settled) - 1; i >= 0; i-- {
+		held += d.settled[i].stdout.held() + d.settled[i].stderr.held()
+		if held > settledBytes || len(d.settled)-i > settledMost {
+			for _, old := range d.settled[:i+1] {
+				delete(d.commands, old.spec.Key)
+			}
+			d.settled = slices.Delete(d.settled, 0, i+1)
+			break
+		}
+	}
 }
 
 // exec starts a command or attaches to it, and streams both ways.
@@ -214,9 +239,12 @@ func (d *daemon) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if c.stdin != nil {
+		// A program that waits for its output to be read does not read its input.
+		// When this session has broken, the next one must not wait for both.
+		context.AfterFunc(r.Context(), func() { _ = c.stdin.SetWriteDeadline(time.Unix(1, 0)) })
 		go func() {
 			defer c.feeding.Unlock()
-			feed(in, c)
+			feed(r.Context(), in, c)
 		}()
 	} else {
 		c.feeding.Unlock()
@@ -227,7 +255,7 @@ func (d *daemon) exec(w http.ResponseWriter, r *http.Request) {
 // feed gives a command its input. A program that does not read it, or ends
 // before the end of it, is no error. Caller holds c.feeding: the stream of a
 // session that broke must be done before the next one says where it goes on.
-func feed(in *guest.FrameReader, c *command) {
+func feed(ctx context.Context, in *guest.FrameReader, c *command) {
 	for {
 		t, p, err := in.Next()
 		if err != nil {
@@ -235,10 +263,16 @@ func feed(in *guest.FrameReader, c *command) {
 		}
 		switch t {
 		case guest.FrameStdin:
-			n, err := c.stdin.Write(p)
-			c.fed += int64(n)
-			if err != nil {
-				return
+			for len(p) > 0 {
+				n, err := c.stdin.Write(p)
+				c.fed += int64(n)
+				p = p[n:]
+				if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
+					err = c.stdin.SetWriteDeadline(time.Time{}) // it was another session's
+				}
+				if err != nil {
+					return
+				}
 			}
 		case guest.FrameEOF:
 			_ = c.stdin.Close()
@@ -285,7 +319,7 @@ func (d *daemon) deliver(r *http.Request, c *command, att guest.Attach, out *fra
 		err = out.json(guest.FrameResult, c.result)
 	}
 	if err == nil {
-		d.forget(c)
+		d.settle(c)
 	}
 }
 

@@ -103,6 +103,13 @@ func (s *stream) end() {
 	s.changed.Broadcast()
 }
 
+// held is how many bytes of memory it takes.
+func (s *stream) held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(cap(s.buf))
+}
+
 // dropped is how many bytes will never reach a reader. Call it after end.
 func (s *stream) dropped() int64 {
 	s.mu.Lock()

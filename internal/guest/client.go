@@ -33,6 +33,7 @@ type Client struct {
 	session *session
 	conn    *http.ClientConn
 	closed  bool
+	cut     bool // the last session may have ended without guestd's knowing
 
 	ending sync.Mutex // one Between at a time
 }
@@ -75,7 +76,7 @@ func (c *Client) dropLocked() {
 	if c.conn != nil {
 		_ = c.session.Close()
 		_ = c.conn.Close()
-		c.conn, c.session = nil, nil
+		c.conn, c.session, c.cut = nil, nil, true
 	}
 }
 
@@ -94,7 +95,7 @@ func (c *Client) connect(ctx context.Context) (*http.ClientConn, error) {
 		}
 		c.dropLocked()
 	}
-	s, err := open(ctx, c.link)
+	s, err := open(ctx, c.link, c.cut)
 	if err != nil {
 		return nil, fault.Errorf(fault.Unavailable, "open session with guestd: %w", err)
 	}
@@ -113,7 +114,7 @@ func (c *Client) connect(ctx context.Context) (*http.ClientConn, error) {
 		_ = s.Close()
 		return nil, fault.Errorf(fault.Unavailable, "open session with guestd: %w", err)
 	}
-	c.session, c.conn = s, conn
+	c.session, c.conn, c.cut = s, conn, false
 	return conn, nil
 }
 
@@ -201,5 +202,6 @@ func (c *Client) Between(ctx context.Context, f func(context.Context) error) err
 	if err := awaitIdle(ctx, c.link); err != nil {
 		return fault.Errorf(fault.Unavailable, "wait for guestd to end the session: %w", err)
 	}
+	c.cut = false
 	return f(ctx)
 }

@@ -262,8 +262,19 @@ func ask(ctx context.Context, link net.Conn, msg, rest []byte, magics ...string)
 	return m, ctxCause(ctx, err)
 }
 
-// open opens a session on the host's side.
-func open(ctx context.Context, link net.Conn) (*session, error) {
+// maxFrameIn is the largest HTTP/2 frame that guestd takes, in bytes: the
+// smallest the protocol allows, because a broken session can end within one.
+const maxFrameIn = 16 << 10
+
+// open opens a session on the host's side. cut says that there was one
+// before that guestd may not know has ended: its reader may wait for the rest
+// of a frame, and gets it, with as much nonsense as ends any session.
+func open(ctx context.Context, link net.Conn, cut bool) (*session, error) {
+	if cut {
+		if err := fill(ctx, link, maxFrameIn+64); err != nil {
+			return nil, err
+		}
+	}
 	hello := make([]byte, magicLen+nonceLen)
 	copy(hello, hostMagic)
 	_, _ = rand.Read(hello[magicLen:]) // never fails, by its documentation
@@ -276,6 +287,33 @@ func open(ctx context.Context, link net.Conn) (*session, error) {
 			return newSession(link), nil
 		}
 	}
+}
+
+// fill writes so many zeros, and throws away what comes meanwhile: the other side
+// may be writing, and a stream need not have a buffer.
+func fill(ctx context.Context, link net.Conn, n int) error {
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = link.SetDeadline(time.Unix(1, 0))
+		close(stopped)
+	})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		buf := make([]byte, 4<<10)
+		for {
+			if _, err := link.Read(buf); err != nil {
+				return
+			}
+		}
+	})
+	_, err := link.Write(make([]byte, n))
+	_ = link.SetReadDeadline(time.Unix(1, 0))
+	reader.Wait()
+	if !stop() {
+		<-stopped
+	}
+	_ = link.SetDeadline(time.Time{})
+	return ctxCause(ctx, err)
 }
 
 // awaitIdle waits until guestd waits for a new session.
@@ -308,7 +346,7 @@ func Serve(conn Session, h http.Handler) (asked bool) {
 		Protocols: &protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          4096,
-			MaxReadFrameSize:              256 << 10,
+			MaxReadFrameSize:              maxFrameIn,
 			MaxReceiveBufferPerConnection: 4<<20 - 1,
 			MaxReceiveBufferPerStream:     256 << 10,
 		},
