@@ -71,6 +71,8 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 	driver, err := gvisor.New(gvisor.Options{
 		BootBinary: filepath.Join(c.BinDir, "assay-boot"),
 		CacheDir:   filepath.Join(c.DataDir, "engine", "gvisor"),
+		// Root that was made so by a user namespace has no cgroups of the host.
+		WithoutCgroups: InUserNamespace(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)

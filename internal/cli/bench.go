@@ -23,6 +23,9 @@ func (benchSandboxCmd) Help() string {
 }
 
 func (c benchSandboxCmd) Run(ctx context.Context, env *Env) (err error) {
+	if err := enterRoot(ctx, env, c.Template); err != nil {
+		return err
+	}
 	bare, t, err := openWith(ctx, env, c.Template)
 	if err != nil {
 		return err

@@ -90,15 +90,18 @@ func skipped(s judge.Submission, why error) judge.Run {
 
 // judge runs the submissions one after another, with live progress.
 func (c judgeCmd) judge(ctx context.Context, env *Env, pkg *problempkg.Package, subs []problempkg.Labelled) (runs []judge.Run, err error) {
+	names, err := c.templates(subs)
+	if err != nil {
+		return nil, err
+	}
+	if err := enterRoot(ctx, env, names...); err != nil {
+		return nil, err
+	}
 	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = closeEngine(e, err) }()
-	names, err := c.templates(subs)
-	if err != nil {
-		return nil, err
-	}
 	for _, name := range names {
 		if _, err := prepareShown(ctx, env, e, name); err != nil {
 			return nil, err

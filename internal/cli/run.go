@@ -153,6 +153,9 @@ func (c runCmd) Run(ctx context.Context, env *Env) (err error) {
 	if len(command) == 0 {
 		return fault.Errorf(fault.Invalid, "no command to run").WithHint("put it behind --, for example: assay run -- python3 -c 'print(6*7)'")
 	}
+	if err := enterRoot(ctx, env, c.Template); err != nil {
+		return err
+	}
 	e, t, err := openWith(ctx, env, c.Template)
 	if err != nil {
 		return err
@@ -219,6 +222,33 @@ func shellCode(x sandbox.Exit) int {
 	default:
 		return 125
 	}
+}
+
+// enterRoot makes a command that needs machines work for an ordinary user: it
+// runs the whole command again as root of a user namespace, and its outcome is
+// the one to return. Templates are built before, since building them needs more
+// user IDs than such a namespace has. For root it does nothing.
+func enterRoot(ctx context.Context, env *Env, templates ...string) error {
+	if os.Geteuid() == 0 {
+		if app.InUserNamespace() {
+			env.UI.Warnf("%s", app.Weaker)
+		}
+		return nil
+	}
+	store, err := openTemplates(env)
+	if err != nil {
+		return err
+	}
+	for _, name := range templates {
+		if _, err := buildTemplate(ctx, env, store, name); err != nil {
+			return err
+		}
+	}
+	code, err := app.RunInUserNamespace(ctx, os.Args[1:], env.DataDir)
+	if err != nil {
+		return err
+	}
+	return status(code)
 }
 
 // openWith opens the engine and gives a template, built and warm, with

@@ -117,7 +117,7 @@ func removeTree(dir string) error {
 		return fmt.Errorf("read mounts: %w", err)
 	}
 	err = os.RemoveAll(dir)
-	if err != nil && os.Geteuid() != 0 {
+	if err != nil && !FullRoot() {
 		// A tree may have directories that its owner may not write to.
 		_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {

@@ -49,7 +49,7 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 		return s.diskFault(err, 0)
 	}
 
-	asRoot := os.Geteuid() == 0
+	asRoot := FullRoot()
 	out, format := filepath.Join(work, "root"), "directory"
 	if !asRoot {
 		out, format = "-", "tar"
@@ -133,7 +133,10 @@ func (s *Store) runToTree(ctx context.Context, t tool, dir string, obs Observer)
 		w.CloseWithError(err)
 		ran <- err
 	}()
-	err = u.apply(ctx, r)
+	if err = u.apply(ctx, r); err == nil {
+		// A tar ends before its last block does; the tool must write that too.
+		_, err = io.Copy(io.Discard, r)
+	}
 	r.CloseWithError(err)
 	if runErr := <-ran; err == nil || fault.Is(err, fault.Invalid) && runErr != nil {
 		err = runErr

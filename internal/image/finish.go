@@ -55,7 +55,7 @@ func finish(dir, user string, debian bool) (treeInfo, error) {
 		return treeInfo{}, err
 	}
 	defer root.Close()
-	f := &finisher{root: root, owns: os.Geteuid() == 0, user: user}
+	f := &finisher{root: root, owns: FullRoot(), user: user}
 	f.info.Owned = f.owns
 	trash := tarTrash
 	if debian {

@@ -247,7 +247,7 @@ func (p *plan) nameByContent() {
 		files[i] = file{f.path, hex.EncodeToString(sum[:]), f.mode, f.owner}
 	}
 	packages := slices.Sorted(slices.Values(p.def.Packages))
-	p.tree = digestOf("tree", treeFormat, p.base, runtime.GOARCH, packages, files, p.def.Run, p.def.User, os.Geteuid() == 0)
+	p.tree = digestOf("tree", treeFormat, p.base, runtime.GOARCH, packages, files, p.def.Run, p.def.User, FullRoot())
 	p.image = digestOf("image", imageFormat, p.tree, p.guestd)
 	p.digest = digestOf("template", p.image, p.def.Warm, p.def.Shape)
 }

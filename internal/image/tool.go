@@ -55,7 +55,7 @@ func (t tool) run(ctx context.Context) error {
 		cmd.Stdout = t.stdout
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 {
+	if FullRoot() {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
@@ -138,4 +138,18 @@ func (l *buildLog) name() string {
 		return "the build log"
 	}
 	return l.file.Name()
+}
+
+// FullRoot reports whether this process is root over all user IDs, and not only
+// root of a user namespace that has few: then it may give files to others.
+func FullRoot() bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return true // no user namespaces here
+	}
+	f := bytes.Fields(b)
+	return len(f) == 3 && string(f[2]) == "4294967295"
 }

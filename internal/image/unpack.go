@@ -55,7 +55,7 @@ func newUnpacker(dir string, caps Caps, progress func(int64)) (*unpacker, error)
 	if err != nil {
 		return nil, err
 	}
-	return &unpacker{root: r, caps: caps, owns: os.Geteuid() == 0, progress: progress}, nil
+	return &unpacker{root: r, caps: caps, owns: FullRoot(), progress: progress}, nil
 }
 
 func (u *unpacker) close() { u.root.Close() }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 )
 
@@ -29,6 +31,13 @@ type Tree struct {
 	v2 string            // mount point of v2, with its controllers
 	v1 map[string]string // controller → mount point
 }
+
+// None is the tree of a host whose cgroups cannot be used: its groups hold
+// nothing, limit nothing and count nothing.
+func None() *Tree { return &Tree{} }
+
+// Usable reports whether groups of the tree limit anything.
+func (t *Tree) Usable() bool { return t.v2 != "" || len(t.v1) > 0 }
 
 // v1Controllers are what is used of cgroup v1; memory, cpuacct and pids must
 // be there, the others are used where they are.
@@ -60,16 +69,27 @@ func find(root string) (*Tree, error) {
 		if !ok {
 			return nil, unusable("controller %s is missing in %s", c, root)
 		}
-		if err := os.Mkdir(filepath.Join(dir, parent), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, unusable("%v", err)
+		if err := makeParent(filepath.Join(dir, parent)); err != nil {
+			return nil, err
 		}
 	}
 	if dir, ok := t.v1["cpu"]; ok {
-		if err := os.Mkdir(filepath.Join(dir, parent), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, unusable("%v", err)
+		if err := makeParent(filepath.Join(dir, parent)); err != nil {
+			return nil, err
 		}
 	}
 	return t, nil
+}
+
+// makeParent makes the directory of all groups, which must be ours to write.
+func makeParent(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return unusable("%v", err)
+	}
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return unusable("%s: %v", dir, err)
+	}
+	return nil
 }
 
 func unusable(format string, args ...any) error {
@@ -89,8 +109,8 @@ func contains(list []string, s string) bool {
 // prepareV2 enables the controllers from the root down to the machines.
 func (t *Tree) prepareV2() error {
 	dir := filepath.Join(t.v2, parent)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return unusable("%v", err)
+	if err := makeParent(dir); err != nil {
+		return err
 	}
 	for _, d := range []string{t.v2, dir} {
 		if err := os.WriteFile(filepath.Join(d, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0); err != nil {
@@ -99,6 +119,9 @@ func (t *Tree) prepareV2() error {
 	}
 	return nil
 }
+
+// ErrNone is given for what only a usable tree can count.
+var ErrNone = errors.New("no cgroups on this host")
 
 // Limits are the bounds of a machine as a whole.
 type Limits struct {
@@ -132,6 +155,9 @@ func (t *Tree) Make(id string, l Limits) (*Group, error) {
 			_ = g.rmdir()
 			return nil, fmt.Errorf("make cgroup: %w", err)
 		}
+	}
+	if len(g.dirs) == 0 {
+		return g, nil
 	}
 	set := [][2]string{
 		{g.file("memory", "memory.limit_in_bytes", "memory.max"), strconv.FormatInt(l.Memory, 10)},
@@ -168,6 +194,9 @@ func (g *Group) Procs() []string {
 
 // CPU is the processor time of all processes that were ever in the group.
 func (g *Group) CPU() (time.Duration, error) {
+	if len(g.dirs) == 0 {
+		return 0, ErrNone
+	}
 	b, err := os.ReadFile(g.file("cpuacct", "cpuacct.usage", "cpu.stat"))
 	if err != nil {
 		return 0, err
@@ -182,6 +211,9 @@ func (g *Group) CPU() (time.Duration, error) {
 // Memory is what the group holds now and the most it ever held, in bytes. The
 // peak is 0 where the kernel does not count it.
 func (g *Group) Memory() (now, peak int64, err error) {
+	if len(g.dirs) == 0 {
+		return 0, 0, ErrNone
+	}
 	b, err := os.ReadFile(g.file("memory", "memory.usage_in_bytes", "memory.current"))
 	if err != nil {
 		return 0, 0, err
@@ -198,6 +230,9 @@ func (g *Group) Memory() (now, peak int64, err error) {
 // OutOfMemory reports whether the kernel killed a process of the group because
 // of its memory limit.
 func (g *Group) OutOfMemory() bool {
+	if len(g.dirs) == 0 {
+		return false
+	}
 	b, err := os.ReadFile(g.file("memory", "memory.oom_control", "memory.events"))
 	return err == nil && keyed(b, "oom_kill") > 0
 }

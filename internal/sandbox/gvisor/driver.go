@@ -42,6 +42,10 @@ type Options struct {
 	Platform string
 	// CacheDir is where what is compiled once for this host is kept.
 	CacheDir string
+	// WithoutCgroups lets machines be made where cgroups cannot be: no wall on
+	// the host's side around a machine's memory and processes then, no count of
+	// its CPU time to compare with, only the limits inside.
+	WithoutCgroups bool
 	// DebugLog, when not empty, is a directory for gVisor's own debug logs.
 	DebugLog string
 }
@@ -64,8 +68,8 @@ func New(opts Options) (*Driver, error) {
 		opts.Platform = "systrap"
 	}
 	if os.Geteuid() != 0 {
-		return nil, fault.Errorf(fault.Unsupported, "gVisor machines need root: cgroups, namespaces and chroot are set up for each").
-			WithHint("run as root, or in a user namespace in which you are root and cgroups are delegated")
+		return nil, fault.Errorf(fault.Unsupported, "gVisor machines need namespaces and a root of their own, which only root can make").
+			WithHint("run as root, or as root of a user namespace: unshare --map-root-user")
 	}
 	if info, err := os.Stat(opts.BootBinary); err != nil || info.Mode()&0o111 == 0 {
 		return nil, fault.Errorf(fault.Unsupported, "boot binary %s is missing or not executable", opts.BootBinary).
@@ -73,7 +77,10 @@ func New(opts Options) (*Driver, error) {
 	}
 	tree, err := cgroup.Find()
 	if err != nil {
-		return nil, err
+		if !opts.WithoutCgroups {
+			return nil, err
+		}
+		tree = cgroup.None()
 	}
 	identity, err := hostIdentity(opts.Platform)
 	if err != nil {
@@ -132,6 +139,9 @@ func (d *Driver) Name() string { return "gvisor" }
 // Identity names gVisor's version and platform, the host's kernel and its CPU
 // features: what a gVisor checkpoint depends on.
 func (d *Driver) Identity() string { return d.identity }
+
+// Walled reports whether the host limits and counts each machine as a whole.
+func (d *Driver) Walled() bool { return d.tree.Usable() }
 
 // Close ends the driver's own threads. Machines that are attached to this
 // process end with it.

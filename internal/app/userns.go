@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"assay/internal/fault"
+	"assay/internal/image"
+)
+
+// InUserNamespace reports whether this process is root only of a user namespace.
+func InUserNamespace() bool { return os.Geteuid() == 0 && !image.FullRoot() }
+
+// Weaker says what an engine in a user namespace lacks, for people.
+const Weaker = "not root: machines run in a user namespace, without the host's wall around their memory and processes and without its count of their CPU time; the limits inside hold. Use root where results count"
+
+// RunInUserNamespace runs this program again, with the same arguments, as root
+// of a new user namespace, and gives its exit code. dataDir is named in its
+// environment: there the default would be root's.
+func RunInUserNamespace(ctx context.Context, args []string, dataDir string) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("run in a user namespace: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "ASSAY_DATA_DIR="+dataDir)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+	// The terminal sends its signals to both; the child decides.
+	signal.Ignore(syscall.SIGQUIT)
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return max(exit.ExitCode(), 1), nil
+	}
+	if err != nil {
+		return 0, fault.Errorf(fault.Unsupported, "run in a user namespace: %w", err).
+			WithHint("run as root, or allow user namespaces: sysctl -w user.max_user_namespaces=10000")
+	}
+	return 0, nil
+}
