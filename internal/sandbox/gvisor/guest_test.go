@@ -352,9 +352,9 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer term.Close()
-	typeLine(t, term, "PS1='> '; stty size; id -un; tty; echo tty-$?")
-	got := expect(t, term, "tty-0")
-	for _, want := range []string{"30 100", "user", "/dev/pts/"} {
+	typeLine(t, term, "PS1='rea''dy> '; stty size; id -un; tty; echo tty-$?")
+	got := expect(t, term, "ready> ") // the shell sets the size itself until it asks
+	for _, want := range []string{"30 100", "user", "/dev/pts/", "tty-0"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
@@ -366,9 +366,10 @@ func TestTerminal(t *testing.T) {
 	expect(t, term, "40 120")
 
 	// Control-C reaches the foreground process, and the shell goes on.
-	typeLine(t, term, "echo be''fore; sleep 1000; echo int-$?")
-	expect(t, term, "before")
+	typeLine(t, term, "sh -c \"echo be''fore; exec sleep 1000\"; echo int-$?")
+	expect(t, term, "before") // said by the process in the foreground
 	_, _ = term.Write([]byte{3})
+	expect(t, term, "ready> ")
 	typeLine(t, term, "echo after-$?")
 	expect(t, term, "after-130")
 
