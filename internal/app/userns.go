@@ -20,16 +20,16 @@ func InUserNamespace() bool { return os.Geteuid() == 0 && !image.FullRoot() }
 const Weaker = "not root: machines run in a user namespace, without the host's wall around their memory and processes and without its count of their CPU time; the limits inside hold. Use root where results count"
 
 // RunInUserNamespace runs this program again, with the same arguments, as root
-// of a new user namespace, and gives its exit code. dataDir is named in its
-// environment: there the default would be root's.
-func RunInUserNamespace(ctx context.Context, args []string, dataDir string) (int, error) {
+// of a new user namespace, and gives its exit code. env is its whole environment;
+// it should name the data directory, since the default would be root's there.
+func RunInUserNamespace(ctx context.Context, args, env []string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("run in a user namespace: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "ASSAY_DATA_DIR="+dataDir)
+	cmd.Env = env
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,

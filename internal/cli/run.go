@@ -244,7 +244,7 @@ func enterRoot(ctx context.Context, env *Env, templates ...string) error {
 			return err
 		}
 	}
-	code, err := app.RunInUserNamespace(ctx, os.Args[1:], env.DataDir)
+	code, err := app.RunInUserNamespace(ctx, os.Args[1:], append(os.Environ(), "ASSAY_DATA_DIR="+env.DataDir))
 	if err != nil {
 		return err
 	}
