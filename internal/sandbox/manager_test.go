@@ -625,3 +625,9 @@ func TestBusy(t *testing.T) {
 		}
 	}
 }
+
+// remove removes a file or directory.
+func (e *env) remove(path ...string) {
+	e.t.Helper()
+	must(e.t, os.RemoveAll(filepath.Join(path...)))
+}
