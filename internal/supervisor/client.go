@@ -65,6 +65,10 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, body
 	if err != nil {
 		return nil, fault.Errorf(fault.Invalid, "make request to the supervisor: %w", err)
 	}
+	if body, ok := body.(io.Closer); ok {
+		// HTTP/2 gives up a request only once its body has been read or closed.
+		context.AfterFunc(ctx, func() { _ = body.Close() })
+	}
 	resp, err := c.http.RoundTrip(req)
 	if err != nil {
 		return nil, broken(ctx, err)

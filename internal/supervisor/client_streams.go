@@ -298,7 +298,7 @@ func (c *Client) WriteTree(ctx context.Context, id, path string, tar io.Reader, 
 }
 
 func (c *Client) upload(ctx context.Context, path string, q url.Values, r io.Reader, out any) error {
-	resp, err := c.do(ctx, http.MethodPut, path, q, io.NopCloser(r))
+	resp, err := c.do(ctx, http.MethodPut, path, q, r)
 	if err != nil {
 		return err
 	}
