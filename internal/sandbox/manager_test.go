@@ -631,3 +631,31 @@ func (e *env) remove(path ...string) {
 	e.t.Helper()
 	must(e.t, os.RemoveAll(filepath.Join(path...)))
 }
+
+// TestEvents: the log tells a sandbox's life, outlives it, and its file too.
+func TestEvents(t *testing.T) {
+	bubble(t, nil, func(e *env) {
+		ctx := e.t.Context()
+		s := e.create(nil)
+		run1(e.t, s, "true")
+		must(e.t, s.Pause(ctx))
+		must(e.t, s.Resume(ctx))
+		e.snapshot(s, 0)
+		if _, err := s.Fork(ctx, 1, sandbox.Spec{}); err != nil {
+			t.Error(err)
+		}
+		must(e.t, s.Destroy())
+		var kinds []string
+		for _, ev := range s.Events() {
+			kinds = append(kinds, ev.Kind)
+		}
+		want := []string{"created", "exec", "paused", "resumed", "snapshot", "fork", "ended"}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("events %v, want %v", kinds, want)
+		}
+		e.stop()
+		if len(s.Events()) != len(want) {
+			t.Error("the log did not outlive its manager")
+		}
+	})
+}
