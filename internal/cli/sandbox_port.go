@@ -40,7 +40,7 @@ func (c sandboxPortCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return fault.Errorf(fault.Invalid, "listen on %s: %w", c.Listen, err).WithHint("give another address with --listen")
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	if env.JSON {
 		err = env.PrintJSON(map[string]any{"sandbox": sb.ID, "port": c.Port, "listen": ln.Addr().String()})
 	} else {

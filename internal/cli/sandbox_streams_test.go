@@ -160,7 +160,7 @@ func (tt *terminalTest) expect(pattern string) []string {
 
 // code drains the screen and gives the program's exit code.
 func (tt *terminalTest) code() int {
-	for range tt.out { //nolint:revive // reading to the end is all
+	for range tt.out { // the program waits for its screen
 	}
 	_ = tt.cmd.Wait() // the code is looked at
 	return tt.cmd.ProcessState.ExitCode()

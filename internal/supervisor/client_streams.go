@@ -47,7 +47,7 @@ func (c *Client) Exec(ctx context.Context, id string, spec sandbox.ExecSpec, str
 		}
 	})
 	body, up := io.Pipe()
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	go send(up, spec, streams.Stdin)
 	resp, err := c.do(life, http.MethodPost, of(id, "exec"), nil, body)
 	if err == nil {
@@ -116,7 +116,7 @@ func (c *Client) Terminal(ctx context.Context, id string, req TerminalRequest) (
 			_ = up.CloseWithError(err)
 		}
 	}()
-	resp, err := c.do(life, http.MethodPost, of(id, "terminal"), nil, body)
+	resp, err := c.do(life, http.MethodPost, of(id, "terminal"), nil, body) //nolint:bodyclose // closed by the goroutine below
 	if err != nil {
 		cancel()
 		if ctx.Err() != nil {
@@ -207,7 +207,7 @@ func (c *Client) Forward(ctx context.Context, id string, port int, conn net.Conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	body, up := io.Pipe()
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	resp, err := c.do(ctx, http.MethodPost, of(id, "port"), url.Values{"port": {strconv.Itoa(port)}}, body)
 	if err != nil {
 		return err
@@ -286,7 +286,8 @@ func (c *Client) ReadTree(ctx context.Context, id, path string) (io.ReadCloser, 
 	return c.download(ctx, of(id, "tree"), path)
 }
 
-// WriteFile writes all of r to a file, or nothing.
+// WriteFile writes all of r to a file, or nothing. It closes r if it can be
+// closed, as WriteTree does.
 func (c *Client) WriteFile(ctx context.Context, id, path string, r io.Reader, opt guest.WriteOptions) (info guest.FileInfo, err error) {
 	q := url.Values{"path": {path}, "owner": {opt.Owner}, "mode": {strconv.FormatUint(uint64(opt.Mode.Perm()), 8)}}
 	return info, c.upload(ctx, of(id, "file"), q, r, &info)
@@ -308,7 +309,7 @@ func (c *Client) upload(ctx context.Context, path string, q url.Values, r io.Rea
 
 func (c *Client) download(ctx context.Context, path, file string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := c.do(ctx, http.MethodGet, path, url.Values{"path": {file}}, nil)
+	resp, err := c.do(ctx, http.MethodGet, path, url.Values{"path": {file}}, nil) //nolint:bodyclose // closed by the goroutine below
 	if err != nil {
 		cancel()
 		return nil, err

@@ -106,7 +106,7 @@ func (s *server) terminal(w http.ResponseWriter, r *http.Request) error {
 		st.end(nil, s.settle(sb, err))
 		return nil
 	}
-	defer term.Close()
+	defer func() { _ = term.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = term.Close() })
 	defer stop()
 	if req.Attach && req.Spec.Size.Rows > 0 && req.Spec.Size.Cols > 0 {

@@ -60,11 +60,15 @@ func Serve(ctx context.Context, ln *Listener, o Options) error {
 			MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 256 << 10,
 		},
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(counting{ln, s}) }()
+	var failed error // set before served is closed
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		failed = srv.Serve(counting{ln, s})
+	}()
 	select {
-	case err := <-served:
-		return fault.Errorf(fault.Internal, "serve the supervisor's socket: %w", err)
+	case <-served:
+		return fault.Errorf(fault.Internal, "serve the supervisor's socket: %w", failed)
 	case <-s.quiet(ctx, o.Grace):
 	}
 	err := ln.Retire()

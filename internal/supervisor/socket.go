@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"assay/internal/fault"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // The files of a supervisor in its data directory. Socket and lock are gone

@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"assay/internal/fault"
 	"assay/internal/guest"
-
-	"golang.org/x/sys/unix"
 )
 
 // Start says how to connect.
