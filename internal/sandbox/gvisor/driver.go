@@ -211,9 +211,12 @@ func (d *Driver) conf(dir string) (*config.Config, error) {
 // own memory, in bytes.
 const overhead = 96 << 20
 
-// hostProcesses bounds a machine's processes on the host: gVisor has a stub
-// process for each address space of the guest and threads of its own.
-func hostProcesses(s sandbox.Shape) int { return 4*s.Processes + 256 }
+// hostProcesses bounds a machine's processes on the host. gVisor has a stub
+// process with several threads for each address space of the guest and threads
+// of its own; it cannot go on when it is refused one, so this is behind the
+// guest's own bound: four for each process of the guest were measured too few
+// for a fork bomb, twelve enough.
+func hostProcesses(s sandbox.Shape) int { return 12*s.Processes + 256 }
 
 // Boot makes a machine from nothing.
 func (d *Driver) Boot(ctx context.Context, cfg sandbox.MachineConfig) (sandbox.Machine, error) {
