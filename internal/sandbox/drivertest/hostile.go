@@ -42,6 +42,7 @@ type hostileProgram struct {
 	Args           []string      `yaml:"args"`
 	Limits         hostileLimits `yaml:"limits"`
 	Causes         []guest.Cause `yaml:"causes"`
+	Machine        []guest.Cause `yaml:"machine"`
 	Code           int           `yaml:"code"`
 	Prints         string        `yaml:"prints"`
 	Outputs        []string      `yaml:"outputs"`
@@ -172,7 +173,12 @@ func (s *suite) hostile(t *testing.T, host *hostWatch, limits hostileLimits, p h
 	p.Limits.apply(&spec.Limits)
 
 	begin := time.Now()
-	out, res := b.exec(spec, guest.IO{})
+	out, res, ok := b.attempt(spec, p)
+	if !ok {
+		s.afterwards(t, host, b, p)
+		s.restore(t).correct()
+		return
+	}
 	took := time.Since(begin)
 	if !slices.Contains(p.Causes, res.Exit.Cause) {
 		t.Errorf("%s: cause %s, want one of %v; %+v\n%.500s", p.Does, res.Exit.Cause, p.Causes, res.Exit, out)
@@ -192,6 +198,32 @@ func (s *suite) hostile(t *testing.T, host *hostWatch, limits hostileLimits, p h
 		}
 	}
 	b.correct()
+	s.afterwards(t, host, b, p)
+}
+
+// attempt runs a program; it is not ok when the machine as a whole was the
+// victim, which must be one of the ends that p allows.
+func (b *box) attempt(spec guest.ExecSpec, p hostileProgram) (string, guest.Result, bool) {
+	b.t.Helper()
+	var out lockedBuffer
+	res, err := b.Run(within(b.t, spec.Limits.Wall+patience), spec, guest.IO{Stdout: &out, Stderr: &out})
+	if err == nil {
+		return out.String(), res, true
+	}
+	select {
+	case <-b.m.Ended():
+	case <-within(b.t, patience).Done():
+		b.t.Fatalf("%s: the machine lives and the program's end is unknown: %v", p.Does, err)
+	}
+	if end := b.m.End(); !slices.Contains(p.Machine, end) {
+		b.t.Errorf("%s: the machine ended by %s, want one of %v: %v", p.Does, end, p.Machine, err)
+	}
+	return out.String(), res, false
+}
+
+// afterwards ends the machine and looks at what is left of it, and at the host.
+func (s *suite) afterwards(t *testing.T, host *hostWatch, b *box, p hostileProgram) {
+	t.Helper()
 	b.Close()
 	if err := b.m.Destroy(within(t, patience)); err != nil {
 		t.Errorf("%s: destroy: %v", p.Does, err)
