@@ -230,7 +230,11 @@ func Accept(link net.Conn, asked bool) (Session, error) {
 // other side may be writing first, and a stream need not have a buffer. For the
 // same reason it waits for its writer only when the whole answer has been read.
 func ask(ctx context.Context, link net.Conn, msg, rest []byte, magics ...string) (string, error) {
-	stop := context.AfterFunc(ctx, func() { _ = link.SetDeadline(time.Unix(1, 0)) })
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = link.SetDeadline(time.Unix(1, 0))
+		close(stopped)
+	})
 	answered := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -256,9 +260,10 @@ func ask(ctx context.Context, link net.Conn, msg, rest []byte, magics ...string)
 		_ = link.SetWriteDeadline(time.Unix(1, 0)) // the writer may be stuck
 	}
 	writer.Wait()
-	if !stop() || err != nil {
-		_ = link.SetDeadline(time.Time{})
+	if !stop() {
+		<-stopped // or it would spoil the next session
 	}
+	_ = link.SetDeadline(time.Time{})
 	return m, ctxCause(ctx, err)
 }
 
