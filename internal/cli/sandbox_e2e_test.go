@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"assay/internal/fault"
 	"assay/internal/require"
 	"assay/internal/supervisor"
 )
@@ -117,6 +118,18 @@ func (h *sandboxHost) supervisors() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// signal sends a signal to the one supervisor.
+func (h *sandboxHost) signal(sig syscall.Signal) {
+	h.t.Helper()
+	pids := h.supervisors()
+	if len(pids) != 1 {
+		h.t.Fatalf("supervisors %v, want one", pids)
+	}
+	if err := syscall.Kill(pids[0], sig); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // awaitEnd waits until no supervisor holds the lock.
@@ -256,6 +269,56 @@ func TestSandboxExecInterrupted(t *testing.T) {
 	}
 	if code, stdout, _ := h.run("", "exec", id, "--", "pgrep", "-x", "sleep"); code != 1 {
 		t.Errorf("the command runs on: %q", stdout)
+	}
+}
+
+// TestEndUnderACommand ends the machine, or the supervisor, of a command that
+// runs: the one is an exit, the other a failure of ours.
+func TestEndUnderACommand(t *testing.T) {
+	t.Parallel()
+	h := newSandboxHost(t)
+	tests := []struct {
+		name   string
+		end    func(id string)
+		code   int
+		stderr string
+	}{
+		{"sandbox_removed", func(id string) { h.ok("", "rm", id) }, 125, "ended by killed"},
+		{"supervisor_terminated", func(string) { h.signal(syscall.SIGTERM) }, 125, "ended by killed"},
+		{"supervisor_killed", func(string) { h.signal(syscall.SIGKILL) }, exitCodes[fault.Unavailable], "supervisor broke"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			id := h.ok("", "create")
+			cmd := h.command("exec", id, "--", "sh", "-c", "echo started; exec sleep 600")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+				t.Fatalf("read %q, %v", line, err)
+			}
+			tt.end(id)
+			_ = cmd.Wait() // the code is looked at
+			if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("code %d, stderr %q; want %d and %q", code, errs.String(), tt.code, tt.stderr)
+			}
+		})
+	}
+}
+
+func TestSandboxIdleLimit(t *testing.T) {
+	t.Parallel()
+	h := newSandboxHost(t)
+	id := h.ok("", "create", "--idle", "3s")
+	code, _, stderr := h.run("", "watch", id) // a watch is no use of the sandbox
+	if code != 4 || !strings.Contains(stderr, "has ended: idle limit reached") {
+		t.Errorf("watch until the idle limit: code %d, stderr %q", code, stderr)
 	}
 }
 
@@ -482,13 +545,7 @@ func TestKilledSupervisorIsReplaced(t *testing.T) {
 	t.Parallel()
 	h := newSandboxHost(t)
 	ids := []string{h.ok("", "create"), h.ok("", "create"), h.ok("", "create")}
-	pids := h.supervisors()
-	if len(pids) != 1 {
-		t.Fatalf("supervisors %v, want one", pids)
-	}
-	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	h.signal(syscall.SIGKILL)
 	h.awaitEnd()
 	code, stdout, stderr := h.run("", "create")
 	if code != 0 || !strings.Contains(stderr, "removed 3 machines") {

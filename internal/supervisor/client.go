@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -97,7 +98,7 @@ func broken(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return fault.Errorf(fault.Unavailable, "%w", errors.Join(errBroken, err)).
+	return fault.Errorf(fault.Unavailable, "%w", fmt.Errorf("%w: %w", errBroken, err)).
 		WithHint("if it died, the next command starts another one and removes its machines")
 }
 
