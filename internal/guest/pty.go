@@ -107,7 +107,7 @@ type Terminal struct {
 	c       *Client
 	id      string
 	out     *io.PipeReader
-	in      *io.PipeWriter
+	in      *typed
 	cancel  context.CancelCauseFunc
 	skipped atomic.Int64
 
@@ -145,12 +145,12 @@ func (c *Client) terminal(ctx context.Context, att TerminalAttach) (*Terminal, e
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	opening := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	outR, outW := io.Pipe()
-	inR, inW := io.Pipe()
-	t := &Terminal{c: c, id: att.Spec.ID, out: outR, in: inW, cancel: cancel, done: make(chan struct{})}
+	in := newTyped()
+	t := &Terminal{c: c, id: att.Spec.ID, out: outR, in: in, cancel: cancel, done: make(chan struct{})}
 	started := make(chan struct{})
 	go func() {
 		defer close(t.done)
-		a := &attachment{t: t, att: att, out: outW, input: newInput(inR), started: sync.OnceFunc(func() { close(started) })}
+		a := &attachment{t: t, att: att, out: outW, input: newInput(in), started: sync.OnceFunc(func() { close(started) })}
 		t.result, t.err = a.run(life)
 		cancel(errDetached)
 		end := t.err
@@ -158,7 +158,7 @@ func (c *Client) terminal(ctx context.Context, att TerminalAttach) (*Terminal, e
 			end = io.EOF
 		}
 		_ = outW.CloseWithError(end)
-		_ = inR.CloseWithError(end)
+		in.close(end)
 	}()
 	select {
 	case <-started:
@@ -183,7 +183,8 @@ func (t *Terminal) ID() string { return t.id }
 // one. At the command's end it gives io.EOF, and then Wait has the result.
 func (t *Terminal) Read(p []byte) (int, error) { return t.out.Read(p) }
 
-// Write types input. It returns when the input is on its way.
+// Write types input. It waits only when much of what was typed before is not
+// taken yet, not for the output to be read. After the command's end it fails.
 func (t *Terminal) Write(p []byte) (int, error) { return t.in.Write(p) }
 
 // Skipped is how many bytes of output this attachment missed because it was
@@ -219,9 +220,69 @@ func (t *Terminal) Wait(ctx context.Context) (Result, error) {
 func (t *Terminal) Close() error {
 	t.cancel(errDetached)
 	_ = t.out.CloseWithError(errDetached)
-	_ = t.in.CloseWithError(errDetached)
+	t.in.close(errDetached)
 	<-t.done
 	return nil
+}
+
+// typed is input on its way from Write to whichever session takes it.
+type typed struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	buf     []byte
+	err     error // set when closed
+}
+
+// maxTyped is how much input may wait, in bytes.
+const maxTyped = 64 << 10
+
+func newTyped() *typed {
+	in := &typed{}
+	in.changed.L = &in.mu
+	return in
+}
+
+func (in *typed) Write(p []byte) (n int, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(p) > 0 {
+		for len(in.buf) >= maxTyped && in.err == nil {
+			in.changed.Wait()
+		}
+		if in.err != nil {
+			return n, in.err
+		}
+		take := min(len(p), maxTyped-len(in.buf))
+		in.buf = append(in.buf, p[:take]...)
+		p = p[take:]
+		n += take
+		in.changed.Broadcast()
+	}
+	return n, nil
+}
+
+func (in *typed) Read(p []byte) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.buf) == 0 && in.err == nil {
+		in.changed.Wait()
+	}
+	if len(in.buf) == 0 {
+		return 0, in.err
+	}
+	n := copy(p, in.buf)
+	in.buf = in.buf[:copy(in.buf, in.buf[n:])]
+	in.changed.Broadcast()
+	return n, nil
+}
+
+func (in *typed) close(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.err == nil {
+		in.err = err
+	}
+	in.changed.Broadcast()
 }
 
 // attachment is the part of a Terminal that runs.
