@@ -185,18 +185,21 @@ func testWall(t *testing.T, b *box) {
 // testHostUsage: the host's own count is no smaller than the guest's, grows,
 // and includes the memory the guest holds.
 func testHostUsage(t *testing.T, b *box) {
-	before, err := b.m.Usage()
-	if err != nil {
-		t.Fatal(err)
+	var tries []time.Duration // as for measure: a busy host gives the guest less
+	for range 3 {
+		before, err := b.m.Usage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.exec(guest.ExecSpec{Argv: verb("spin", "300ms")}, guest.IO{})
+		after, err := b.m.Usage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tries = append(tries, after.CPU-before.CPU)
 	}
-	out := newOutput()
-	b.exec(guest.ExecSpec{Argv: verb("spin", "300ms")}, guest.IO{Stdout: out})
-	after, err := b.m.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := after.CPU - before.CPU; got < 280*time.Millisecond {
-		t.Errorf("the host counted %v for 300 ms of the guest's", got)
+	if got := slices.Max(tries); got < 280*time.Millisecond {
+		t.Errorf("the host counted %v for 300 ms of the guest's", tries)
 	}
 	bg := b.start(guest.ExecSpec{Key: "holder", Argv: verb("alloc", "67108864", "30s")}, guest.IO{})
 	until(t, "the host sees the memory", func() bool {
