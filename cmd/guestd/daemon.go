@@ -25,6 +25,7 @@ import (
 type daemon struct {
 	log    *slog.Logger
 	reaper *reaper
+	nsinit *os.File
 	memory int64 // of the machine, in bytes
 	disk   int64
 	// processes is how many all commands together may have; 0 is no bound.
@@ -48,10 +49,11 @@ func newDaemon(log *slog.Logger) (*daemon, error) {
 	if err := mountCgroups(processes); err != nil {
 		return nil, err
 	}
-	if err := writeNSInit(); err != nil {
+	nsinit, err := openNSInit()
+	if err != nil {
 		return nil, err
 	}
-	d := &daemon{log: log, reaper: newReaper(), commands: map[string]*command{}, processes: processes}
+	d := &daemon{log: log, nsinit: nsinit, reaper: newReaper(), commands: map[string]*command{}, processes: processes}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, err

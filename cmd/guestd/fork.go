@@ -51,7 +51,8 @@ type childPlan struct {
 	caps       [2]unix.CapUserData
 	tty        bool    // stdio is a terminal that becomes the controlling one
 	failures   uintptr // pipe: step and errno of a child that could not start
-	nsinit     *byte
+	nsinit     uintptr // descriptor of the program; the two below are its path, which is empty, and its arguments
+	nsinitPath *byte
 	nsinitArgv []*byte
 	ends       uintptr // socket: childEnd of an isolated command; its end of file releases the namespaces
 }
@@ -161,7 +162,7 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 			if errno != 0 {
 				goto failed
 			}
-			_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(p.nsinit)), uintptr(unsafe.Pointer(&p.nsinitArgv[0])), uintptr(unsafe.Pointer(&p.nsinitArgv[1])))
+			_, _, errno = syscall.RawSyscall6(unix.SYS_EXECVEAT, p.nsinit, uintptr(unsafe.Pointer(p.nsinitPath)), uintptr(unsafe.Pointer(&p.nsinitArgv[0])), uintptr(unsafe.Pointer(&p.nsinitArgv[1])), unix.AT_EMPTY_PATH, 0)
 			goto failed
 		}
 	}

@@ -87,8 +87,10 @@ func (d *daemon) plan(spec guest.ExecSpec) (*childPlan, error) {
 	}
 	p.rlimits = rlimits(spec.Limits, d.memory)
 	if spec.Isolated {
-		p.nsinit, _ = syscall.BytePtrFromString(nsinitPath)
-		p.nsinitArgv = []*byte{p.nsinit, nil}
+		p.nsinit = d.nsinit.Fd()
+		p.nsinitPath, _ = syscall.BytePtrFromString("")
+		name, _ := syscall.BytePtrFromString("nsinit")
+		p.nsinitArgv = []*byte{name, nil}
 		if p.mounts, err = d.freshMounts(spec); err != nil {
 			return nil, err
 		}
