@@ -284,7 +284,7 @@ func TestEndUnderACommand(t *testing.T) {
 		stderr string
 	}{
 		{"sandbox_removed", func(id string) { h.ok("", "rm", id) }, 125, "ended by killed"},
-		{"supervisor_terminated", func(string) { h.signal(syscall.SIGTERM) }, 125, "ended by killed"},
+		{"supervisor_terminated", func(string) { h.signal(syscall.SIGTERM) }, exitCodes[fault.Unavailable], "the supervisor is ending"},
 		{"supervisor_killed", func(string) { h.signal(syscall.SIGKILL) }, exitCodes[fault.Unavailable], "supervisor broke"},
 	}
 	for _, tt := range tests {
