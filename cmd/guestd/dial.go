@@ -27,7 +27,7 @@ func (d *daemon) port(w http.ResponseWriter, r *http.Request) {
 		guest.WriteFault(w, err)
 		return
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
 	out := &frameWriter{w: w, rc: http.NewResponseController(w)}
 	if out.frame(guest.FrameStarted, nil) != nil {
@@ -54,7 +54,9 @@ func (d *daemon) port(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = conn.Close()
 	if sent != nil {
-		<-sent // it writes to w
+		if e := <-sent; err == nil { // waited for in any case: it writes to w
+			err = e
+		}
 	}
 	if err != nil && !errors.Is(err, errHostClosed) && r.Context().Err() == nil {
 		_ = out.json(guest.FrameFault, guest.ToWire(fault.Errorf(fault.Unavailable, "port %d: %w", port, err)))

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"os"
 
-	"assay/internal/fault"
-
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // removeTries is how often a directory is emptied again that a running program

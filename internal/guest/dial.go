@@ -43,7 +43,7 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	opened := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	body, up := io.Pipe()
-	resp, err := c.roundTrip(life, http.MethodPost, PathPort, url.Values{"port": {strconv.Itoa(port)}}, body)
+	resp, err := c.roundTrip(life, http.MethodPost, PathPort, url.Values{"port": {strconv.Itoa(port)}}, body) //nolint:bodyclose // the connection returned closes it
 	if err == nil && resp.StatusCode/100 != 2 {
 		err = decodeReply(resp, nil)
 	}

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/internal/guest"
-
 	"github.com/goccy/go-yaml"
+
+	"assay/internal/guest"
 )
 
 // hostileManifest is examples/hostile/manifest.yaml; its README says what the
