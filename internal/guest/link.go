@@ -342,9 +342,17 @@ func Serve(conn Session, h http.Handler) (asked bool) {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	var handlers sync.WaitGroup
+	var mu sync.Mutex
+	var over bool // a request may be read in the last moment and begin after it
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if over {
+				mu.Unlock()
+				return
+			}
 			handlers.Add(1)
+			mu.Unlock()
 			defer handlers.Done()
 			h.ServeHTTP(w, r)
 		}),
@@ -361,6 +369,9 @@ func Serve(conn Session, h http.Handler) (asked bool) {
 	_ = srv.Serve(ln) // returns when the session's connection is closed
 	_ = srv.Close()
 	_ = conn.Close()
+	mu.Lock()
+	over = true
+	mu.Unlock()
 	handlers.Wait()
 	return conn.asked
 }

@@ -40,8 +40,7 @@ type Sandbox struct {
 	// a driver is asked for one of these at a time.
 	verb chan struct{}
 
-	destroying sync.Once
-	destroyErr error
+	destroyErr error // set before done is closed
 
 	mu        sync.Mutex
 	info      Info
@@ -51,6 +50,7 @@ type Sandbox struct {
 	pausedFor time.Duration // pauses that are over
 	ended     string        // why, from the moment that its end begins
 	endCause  Cause
+	finishing bool // somebody does the work of its end
 	gone      bool // its end is done
 }
 
@@ -260,23 +260,27 @@ func (s *Sandbox) destroy(why string, cause Cause) error {
 
 // finish does the work of an end that has begun, once; later calls wait for it.
 func (s *Sandbox) finish() error {
-	s.destroying.Do(func() {
-		s.destroyErr = s.m.end(s.body)
-		s.release()
-		s.m.forget(s.info.ID)
-		s.mu.Lock()
-		why, cause := s.ended, s.endCause
-		s.mu.Unlock()
-		s.events.add(Event{Kind: "ended", Detail: map[string]any{"why": why, "cause": cause}})
-		s.mu.Lock()
-		s.gone = true
-		last := s.using == 0
-		s.mu.Unlock()
-		if last { // else the calls that the end cut off write their lines first
-			s.events.close()
-		}
-		close(s.done)
-	})
+	s.mu.Lock()
+	first := !s.finishing
+	s.finishing = true
+	why, cause := s.ended, s.endCause
+	s.mu.Unlock()
+	if !first {
+		<-s.done
+		return s.destroyErr
+	}
+	s.destroyErr = s.m.end(s.body)
+	s.release()
+	s.m.forget(s.info.ID)
+	s.events.add(Event{Kind: "ended", Detail: map[string]any{"why": why, "cause": cause}})
+	s.mu.Lock()
+	s.gone = true
+	last := s.using == 0
+	s.mu.Unlock()
+	if last { // else the calls that the end cut off write their lines first
+		s.events.close()
+	}
+	close(s.done)
 	return s.destroyErr
 }
 

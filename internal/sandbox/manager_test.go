@@ -194,14 +194,21 @@ func (e *env) run(m *sandbox.Manager) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(e.t.Context()))
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = m.Run(ctx) })
-	stop := sync.OnceFunc(func() {
+	var once atomic.Bool
+	stopped := make(chan struct{})
+	stop := func() {
+		if once.Swap(true) {
+			<-stopped // a sync.Once would hold up the bubble's clock
+			return
+		}
+		defer close(stopped)
 		cancel()
 		ran.Wait()
 		if err := m.Close(); err != nil {
 			e.t.Errorf("close: %v", err)
 		}
 		e.empty()
-	})
+	}
 	e.stop = stop
 	e.t.Cleanup(stop)
 }
@@ -592,7 +599,7 @@ func TestBusy(t *testing.T) {
 					}
 				})
 				use.Go(func() {
-					spec := sandbox.Spec{Deadline: time.Now().Add(time.Second)}
+					spec := sandbox.Spec{Deadline: time.Now().Add(time.Minute)}
 					children, err := s.Fork(ctx, 2, spec)
 					allowed("fork", err)
 					for _, c := range children {
