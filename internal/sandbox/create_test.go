@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -131,11 +132,11 @@ func TestCreateFails(t *testing.T) {
 			return func() { must(e.t, os.Mkdir(dir, 0o700)) }
 		}, kind: fault.Internal},
 		{name: "identify", prep: func(e *env) func() {
-			e.driver.set(func() { e.driver.link = func(m sandbox.Machine) sandbox.Machine { return newStubborn(m, false) } })
+			e.driver.set(func() { e.driver.link = func(m sandbox.Machine) sandbox.Machine { return newStubborn(m, refuses) } })
 			return func() { e.driver.set(func() { e.driver.link = nil }) }
 		}, kind: fault.Exhausted},
 		{name: "version", prep: func(e *env) func() {
-			e.driver.set(func() { e.driver.link = func(m sandbox.Machine) sandbox.Machine { return newStubborn(m, true) } })
+			e.driver.set(func() { e.driver.link = func(m sandbox.Machine) sandbox.Machine { return newStubborn(m, elsewhere) } })
 			return func() { e.driver.set(func() { e.driver.link = nil }) }
 		}, kind: fault.Conflict},
 		{name: "machine-dies", prep: func(e *env) func() {
@@ -187,27 +188,35 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// stubborn is a machine whose guestd refuses to be anybody, or speaks another
-// version.
+// stubborn is a machine with a guestd of its own.
 type stubborn struct {
 	sandbox.Machine
 	host net.Conn
 	door sync.WaitGroup
 }
 
-func newStubborn(m sandbox.Machine, version bool) sandbox.Machine {
+// What is wrong with such a guestd.
+const (
+	refuses   = iota // to have an identity
+	elsewhere        // speaks another version
+	mute             // answers nothing after its first session
+)
+
+func newStubborn(m sandbox.Machine, how int) sandbox.Machine {
 	host, inside := net.Pipe()
 	s := &stubborn{Machine: m, host: host}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+guest.PathHello, func(w http.ResponseWriter, _ *http.Request) {
 		h := guest.Hello{Version: guest.Version}
-		if version {
+		if how == elsewhere {
 			h.Version++
 		}
 		_ = json.NewEncoder(w).Encode(h)
 	})
 	mux.HandleFunc("POST "+guest.PathIdentity, func(w http.ResponseWriter, _ *http.Request) {
-		guest.WriteFault(w, fault.Errorf(fault.Exhausted, "no room for an identity"))
+		if how == refuses {
+			guest.WriteFault(w, fault.Errorf(fault.Exhausted, "no room for an identity"))
+		}
 	})
 	s.door.Go(func() {
 		for asked := false; ; {
@@ -215,7 +224,10 @@ func newStubborn(m sandbox.Machine, version bool) sandbox.Machine {
 			if err != nil {
 				return
 			}
-			asked = guest.Serve(session, mux)
+			if asked = guest.Serve(session, mux); how == mute {
+				_, _ = io.Copy(io.Discard, inside)
+				return
+			}
 		}
 	})
 	return s

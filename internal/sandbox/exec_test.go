@@ -135,20 +135,39 @@ func TestExecSilent(t *testing.T) {
 	})
 }
 
-// TestExecDeadlineOfSilent: also a machine whose guestd holds up the opening of
-// a session ends at its deadline.
-func TestExecDeadlineOfSilent(t *testing.T) {
-	bubble(t, nil, func(e *env) {
-		began := time.Now()
-		s := e.create(func(s *sandbox.Spec) { s.Deadline = began.Add(time.Minute) })
-		e.driver.freeze(e.t, s.Info().ID)
-		s.Guest().Break()
-		res, err := s.Exec(e.t.Context(), sandbox.ExecSpec{Argv: []string{"true"}}, guest.IO{})
-		if err != nil || res.Exit.Cause != guest.Killed {
-			t.Errorf("%+v, %v; want killed", res.Exit, err)
-		}
-		wantEnd(e.t, s, began.Add(time.Minute), "deadline reached", guest.Killed)
-	})
+// TestExecDeadlineOfMute: also a machine whose guestd holds up the opening of a
+// session, and with it the client, ends at its deadline or when it is destroyed.
+func TestExecDeadlineOfMute(t *testing.T) {
+	for _, tt := range []struct {
+		name, why string
+		destroy   bool
+	}{{"deadline", "deadline reached", false}, {"destroyed", "destroyed", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, nil, func(e *env) {
+				_, err := e.Prepare(e.t.Context(), e.template)
+				must(e.t, err)
+				e.driver.set(func() { e.driver.link = func(m sandbox.Machine) sandbox.Machine { return newStubborn(m, mute) } })
+				began := time.Now()
+				s := e.create(func(s *sandbox.Spec) { s.Deadline = began.Add(time.Minute) })
+				s.Guest().Break()
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					res, err := s.Exec(e.t.Context(), sandbox.ExecSpec{Argv: []string{"true"}}, guest.IO{})
+					if err != nil || res.Exit.Cause != guest.Killed {
+						t.Errorf("%+v, %v; want killed", res.Exit, err)
+					}
+				})
+				end := began.Add(time.Minute)
+				if tt.destroy {
+					time.Sleep(time.Second)
+					must(e.t, s.Destroy())
+					end = began.Add(time.Second)
+				}
+				wantEnd(e.t, s, end, tt.why, guest.Killed)
+				wg.Wait()
+			})
+		})
+	}
 }
 
 // slowWriter takes its time.
