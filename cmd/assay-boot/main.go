@@ -66,6 +66,10 @@ func redirect(bundle string) error {
 		return err
 	}
 	defer log.Close()
+	// This process's own last words, if it has any, go the same way.
+	if err := unix.Dup3(int(log.Fd()), int(os.Stderr.Fd()), 0); err != nil {
+		return err
+	}
 	for i, arg := range stdioArgs() {
 		fd, err := strconv.Atoi(arg)
 		if err != nil {

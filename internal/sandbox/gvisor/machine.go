@@ -100,10 +100,30 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 		}
 	})
 	if err != nil {
-		return nil, fault.Errorf(fault.Internal, "start machine %s: %w%s", cfg.ID, err, m.logs.suffix())
+		return nil, fault.Errorf(fault.Internal, "start machine %s: %w%s%s", cfg.ID, err, m.lastStatus(), m.logs.suffix())
 	}
 	go m.watch()
 	return m, nil
+}
+
+// lastStatus says how the boot process ended, if it did by itself: a crash of
+// gVisor, or its own system call filter (SIGSYS).
+func (m *machine) lastStatus() string {
+	if m.pidfd < 0 {
+		return ""
+	}
+	fds := []unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 100); n == 0 || err != nil {
+		return ""
+	}
+	var status unix.WaitStatus
+	if pid, err := unix.Wait4(m.cont.SandboxPid(), &status, unix.WNOHANG, nil); err != nil || pid == 0 {
+		return ""
+	}
+	if status.Signaled() {
+		return fmt.Sprintf("; the boot process was ended by %v", status.Signal())
+	}
+	return fmt.Sprintf("; the boot process ended with code %d", status.ExitStatus())
 }
 
 // undo removes what a failed make left.
@@ -332,7 +352,7 @@ type tail struct {
 	buf  []byte
 }
 
-const tailSize = 8 << 10
+const tailSize = 64 << 10
 
 func openTail(path string) (*tail, error) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
