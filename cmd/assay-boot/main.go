@@ -86,6 +86,40 @@ func redirect(bundle string) error {
 	return nil
 }
 
+// closeStrays closes every descriptor that came through the start of this
+// process and is not named in its arguments. The library that starts it was
+// written for a program with one thread: here another thread may just have had
+// a file open that was not close-on-exec. No machine may hold such a file, and
+// gVisor refuses to run with a stray directory.
+func closeStrays() error {
+	named := map[int]bool{}
+	for _, arg := range os.Args {
+		flag, value, ok := strings.Cut(arg, "=")
+		if !ok || !strings.Contains(flag, "fd") {
+			continue
+		}
+		value, _, _ = strings.Cut(value, ":") // --pass-fd=host:guest
+		if fd, err := strconv.Atoi(value); err == nil {
+			named[fd] = true
+		}
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < 3 || named[fd] {
+			continue
+		}
+		// What this process has opened itself is close-on-exec.
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	return nil
+}
+
 // stdioArgs are the descriptors that gVisor passes for stdin, stdout and
 // stderr, in this order.
 func stdioArgs() []string {
@@ -101,6 +135,9 @@ func stdioArgs() []string {
 // prepare applies the boot file of the bundle named in the arguments. gVisor
 // starts other commands of this binary too; those have no bundle.
 func prepare() error {
+	if err := closeStrays(); err != nil {
+		return err
+	}
 	for _, arg := range os.Args {
 		dir, ok := strings.CutPrefix(arg, "--bundle=")
 		if !ok {

@@ -82,10 +82,13 @@ func oneStep(ctx context.Context, e *Engine, t sandbox.Template) error {
 
 // ignoreEnded forgives that another worker ended the sandbox meanwhile.
 func ignoreEnded(s *sandbox.Sandbox, err error) error {
+	if err == nil {
+		return nil
+	}
 	select {
 	case <-s.Ended():
 		return nil
-	default:
+	case <-time.After(10 * time.Second): // the end may be under way
 		return err
 	}
 }
