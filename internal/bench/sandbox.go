@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,22 +170,21 @@ func (b *sandboxBench) exec() ([]Row, error) {
 }
 
 func (b *sandboxBench) fork() ([]Row, error) {
-	var pauses, forks []float64
+	var pauses, calls, forks []float64
 	for range max(3, b.n/4) {
 		s, _, err := b.create(b.bare)
 		if err != nil {
 			return nil, err
 		}
-		t0 := time.Now()
-		snap, err := s.Snapshot(b.ctx, time.Hour)
-		pauses = append(pauses, float64(time.Since(t0).Microseconds()))
+		pause, call, snap, err := b.pause(s)
 		if err != nil {
 			return nil, err
 		}
+		pauses, calls = append(pauses, float64(pause.Microseconds())), append(calls, float64(call.Microseconds()))
 		if err := b.bare.RemoveSnapshot(snap.ID); err != nil {
 			return nil, err
 		}
-		t0 = time.Now()
+		t0 := time.Now()
 		children, err := s.Fork(b.ctx, 4, sandbox.Spec{})
 		forks = append(forks, float64(time.Since(t0).Microseconds()))
 		if err != nil {
@@ -200,7 +202,45 @@ func (b *sandboxBench) fork() ([]Row, error) {
 			return nil, err
 		}
 	}
-	return []Row{row("snapshot, parent's pause and the call around it", "us", pauses, 25), row("fork of 4", "us", forks, 260)}, nil
+	return []Row{
+		row("snapshot, how long the parent stood still", "us", pauses, 25),
+		row("snapshot, the whole call", "us", calls, 0), row("fork of 4", "us", forks, 260),
+	}, nil
+}
+
+// gapProgram prints the longest time, in seconds, in which it did not run.
+const gapProgram = `import time
+end = time.monotonic() + 0.8
+last, gap = time.monotonic(), 0
+print("ready", flush=True)
+while last < end:
+    now = time.monotonic()
+    gap = max(gap, now - last)
+    last = now
+print(gap)
+`
+
+// pause snapshots a sandbox while a program in it watches the clock.
+func (b *sandboxBench) pause(s *sandbox.Sandbox) (pause, call time.Duration, snap sandbox.Snapshot, err error) {
+	r, w := io.Pipe()
+	ran := make(chan error, 1)
+	go func() {
+		_, err := s.Exec(b.ctx, sandbox.ExecSpec{Argv: []string{"python3", "-c", gapProgram}}, guest.IO{Stdout: w})
+		ran <- errors.Join(err, w.Close())
+	}()
+	lines := bufio.NewScanner(r)
+	lines.Scan()
+	if lines.Text() == "ready" {
+		t0 := time.Now()
+		snap, err = s.Snapshot(b.ctx, time.Hour)
+		call = time.Since(t0)
+	}
+	var gap float64
+	if lines.Scan() {
+		_, scanErr := fmt.Sscan(lines.Text(), &gap)
+		err = errors.Join(err, scanErr)
+	}
+	return time.Duration(gap * float64(time.Second)), call, snap, errors.Join(err, <-ran)
 }
 
 // memory measures what one more idle machine costs: the pages of its host
@@ -278,24 +318,35 @@ func (b *sandboxBench) computing() ([]Row, error) {
 	if _, err := s.Guest().WriteFile(b.ctx, "/box/compute", f, guest.WriteOptions{Mode: 0o755, Owner: "root"}); err != nil {
 		return nil, err
 	}
-	var ratios []float64
-	for range max(5, b.n/4) {
-		native, err := exec.CommandContext(b.ctx, bin).Output()
-		if err != nil {
-			return nil, err
+	var rows []Row
+	for _, what := range []struct {
+		name   string
+		kib    string
+		target float64
+	}{
+		{"CPU-bound C++ (16 KiB), inside / native", "16", 1.03},
+		{"memory-bound C++ (64 MiB), inside / native", "65536", 0},
+	} {
+		var ratios []float64
+		for range max(5, b.n/4) {
+			native, err := exec.CommandContext(b.ctx, bin, what.kib).Output()
+			if err != nil {
+				return nil, err
+			}
+			var inside bytes.Buffer
+			if _, err := s.Exec(b.ctx, sandbox.ExecSpec{Argv: []string{"/box/compute", what.kib}}, guest.IO{Stdout: &inside}); err != nil {
+				return nil, err
+			}
+			var x, y float64
+			if _, err := fmt.Sscan(string(native), &x); err != nil {
+				return nil, err
+			}
+			if _, err := fmt.Sscan(inside.String(), &y); err != nil {
+				return nil, err
+			}
+			ratios = append(ratios, y/x)
 		}
-		var inside bytes.Buffer
-		if _, err := s.Exec(b.ctx, sandbox.ExecSpec{Argv: []string{"/box/compute"}}, guest.IO{Stdout: &inside}); err != nil {
-			return nil, err
-		}
-		var x, y float64
-		if _, err := fmt.Sscan(string(native), &x); err != nil {
-			return nil, err
-		}
-		if _, err := fmt.Sscan(inside.String(), &y); err != nil {
-			return nil, err
-		}
-		ratios = append(ratios, y/x)
+		rows = append(rows, row(what.name, "x", ratios, what.target))
 	}
-	return []Row{row("CPU-bound C++, inside / native", "x", ratios, 1.03)}, nil
+	return rows, nil
 }
