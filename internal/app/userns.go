@@ -19,6 +19,16 @@ func InUserNamespace() bool { return os.Geteuid() == 0 && !image.FullRoot() }
 // Weaker says what an engine in a user namespace lacks, for people.
 const Weaker = "not root: machines run in a user namespace, without the host's wall around their memory and processes and without its count of their CPU time; the limits inside hold. Use root where results count"
 
+// UserNamespace makes a process root of a user namespace of its own, in which
+// this process's user is the only one.
+func UserNamespace() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+	}
+}
+
 // RunInUserNamespace runs this program again, with the same arguments, as root
 // of a new user namespace, and gives its exit code. env is its whole environment;
 // it should name the data directory, since the default would be root's there.
@@ -31,11 +41,7 @@ func RunInUserNamespace(ctx context.Context, args, env []string) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = env
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
-	}
+	cmd.SysProcAttr = UserNamespace()
 	// The terminal sends its signals to both; the child decides.
 	signal.Ignore(syscall.SIGQUIT)
 	err = cmd.Run()

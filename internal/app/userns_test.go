@@ -92,4 +92,16 @@ func TestOrdinaryUserRunsACommand(t *testing.T) {
 	if !strings.Contains(out, "not root") {
 		t.Errorf("run does not say what is weaker: %s", out)
 	}
+	out, code = run("--quiet", "sandbox", "create", "--template", "tiny")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	id := lines[len(lines)-1]
+	if code != 0 {
+		t.Fatalf("sandbox create: exit code %d: %s", code, out)
+	}
+	if out, code := run("sandbox", "exec", id, "--", "/bin/hello"); code != 3 {
+		t.Errorf("sandbox exec: exit code %d, want 3: %s", code, out)
+	}
+	if out, code := run("sandbox", "rm", id); code != 0 {
+		t.Errorf("sandbox rm: exit code %d: %s", code, out)
+	}
 }

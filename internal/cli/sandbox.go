@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"assay/internal/app"
 	"assay/internal/fault"
 	"assay/internal/supervisor"
 )
@@ -46,8 +48,12 @@ func connect(ctx context.Context, env *Env) (*supervisor.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+	var attr *syscall.SysProcAttr
+	if os.Geteuid() != 0 {
+		attr = app.UserNamespace()
+	}
 	return supervisor.Connect(ctx, supervisor.Start{
-		DataDir: env.DataDir,
+		DataDir: env.DataDir, Attr: attr,
 		Command: []string{exe, "sandbox", "supervise", "--started", "--data-dir", env.DataDir},
 		Started: func(h supervisor.Hello) {
 			if h.Reclaimed > 0 {
@@ -106,6 +112,20 @@ type sandboxCreateCmd struct {
 // defaultTemplate is the template when none is asked for.
 const defaultTemplate = "base"
 
+// buildFirst builds the template as the user: the supervisor is in a namespace
+// that has too few user IDs for it.
+func (sandboxCreateCmd) buildFirst(ctx context.Context, env *Env, template string) error {
+	if template == "" {
+		return nil
+	}
+	store, err := openTemplates(env)
+	if err != nil {
+		return err
+	}
+	_, err = buildTemplate(ctx, env, store, template)
+	return err
+}
+
 func (c sandboxCreateCmd) Run(ctx context.Context, env *Env) error {
 	req := supervisor.CreateRequest{Template: c.Template, Snapshot: c.Snapshot, Terms: c.terms()}
 	if req.Template == "" && req.Snapshot == "" {
@@ -117,6 +137,12 @@ func (c sandboxCreateCmd) Run(ctx context.Context, env *Env) error {
 			return fault.Errorf(fault.Invalid, "template %q: %w", req.Template, err)
 		}
 		req.Template = abs
+	}
+	if os.Geteuid() != 0 {
+		env.UI.Warnf("%s", app.Weaker)
+		if err := c.buildFirst(ctx, env, req.Template); err != nil {
+			return err
+		}
 	}
 	client, err := connect(ctx, env)
 	if err != nil {

@@ -25,6 +25,9 @@ type Start struct {
 	Command []string
 	// Started, if set, is told when a supervisor had to be started.
 	Started func(Hello)
+	// Attr is how the supervisor's process is made, for example in a user
+	// namespace; nil is as any other.
+	Attr *syscall.SysProcAttr
 }
 
 // The descriptors that a supervisor started by Connect inherits.
@@ -110,7 +113,12 @@ func (s Start) start(ctx context.Context, lock *os.File) error {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...) // lives longer than ctx
 	cmd.Dir, cmd.Stderr = "/", log
 	cmd.ExtraFiles = []*os.File{lock, w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, no Ctrl-C
+	attr := syscall.SysProcAttr{}
+	if s.Attr != nil {
+		attr = *s.Attr
+	}
+	attr.Setsid = true // no terminal, no Ctrl-C
+	cmd.SysProcAttr = &attr
 	err = cmd.Start()
 	_ = w.Close()
 	if err != nil {
