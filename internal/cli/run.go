@@ -181,13 +181,19 @@ func (c runCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
+	return showOutcome(env, res, s.Info(), out.Bytes(), errs.Bytes())
+}
+
+// showOutcome tells how a command ended, as one object with what it wrote or
+// as a line for people, and gives the exit code that a shell expects. What it
+// wrote has gone to people before.
+func showOutcome(env *Env, res sandbox.Result, info sandbox.Info, stdout, stderr []byte) error {
 	if env.JSON {
-		info := s.Info()
 		j := ranJSON{Exit: res.Exit, Usage: res.Usage, Sandbox: ranIn{
 			info.ID, info.Template, info.TemplateDigest, info.Driver, info.BootMode, info.Boot.Microseconds(),
 		}}
-		j.Stdout, j.StdoutBase64 = asText(out.Bytes())
-		j.Stderr, j.StderrBase64 = asText(errs.Bytes())
+		j.Stdout, j.StdoutBase64 = asText(stdout)
+		j.Stderr, j.StderrBase64 = asText(stderr)
 		if err := env.PrintJSON(j); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"assay/internal/fault"
 	"assay/internal/guest"
@@ -57,21 +56,5 @@ func (c sandboxExecCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	if env.JSON {
-		j := ranJSON{Exit: res.Exit, Usage: res.Usage, Sandbox: ranIn{
-			info.ID, info.Template, info.TemplateDigest, info.Driver, info.BootMode, info.Boot.Microseconds(),
-		}}
-		j.Stdout, j.StdoutBase64 = asText(out.Bytes())
-		j.Stderr, j.StderrBase64 = asText(errs.Bytes())
-		if err := env.PrintJSON(j); err != nil {
-			return err
-		}
-	} else if res.Exit.Cause != guest.Exited {
-		env.UI.Notef("ended by %s after %s of CPU, %s elapsed, %d MiB of memory", res.Exit.Cause,
-			res.Usage.CPU().Round(time.Millisecond), res.Usage.Wall.Round(time.Millisecond), res.Usage.MemoryPeak>>20)
-	}
-	if code := shellCode(res.Exit); code != 0 {
-		return status(code)
-	}
-	return nil
+	return showOutcome(env, res, info.Info, out.Bytes(), errs.Bytes())
 }
