@@ -33,6 +33,9 @@ func parseMapping(file string, data []byte) ([]field, error) {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxFlow {
 		return nil, fault.Errorf(fault.Invalid, "%s has too many brackets", file)
 	}
+	if line := deepLine(data); line > 0 {
+		return nil, spot(file, data, line, "nested too deeply")
+	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		data = data[3:]
 	}
@@ -56,6 +59,24 @@ func parseMapping(file string, data []byte) ([]field, error) {
 		return nil, spot(file, data, lineOf(refused.node), "anchors, aliases, merges and tags are not allowed")
 	}
 	return mappingFields(file, data, body)
+}
+
+// maxIndent is how far a line may be indented, list and key marks included. The
+// parser nests a level for each mark, and its memory grows with the square of
+// the depth.
+const maxIndent = 200
+
+// deepLine gives the first line that is indented further than any file needs,
+// from 1, or 0.
+func deepLine(data []byte) int {
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		if len(line)-len(bytes.TrimLeft(line, " \t-?:")) > maxIndent {
+			return n
+		}
+	}
+	return 0
 }
 
 // parse calls the parser, which is third-party code on a stranger's file: a
