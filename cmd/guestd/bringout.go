@@ -15,16 +15,12 @@ import (
 	"assay/internal/guest"
 )
 
-// maxOutputs bounds what one command brings out in all, in bytes: the result
-// travels as one frame.
-const maxOutputs = guest.MaxFrame / 2
-
 // bringOut reads the declared output files of a command that has ended. What
 // lies there is the program's choice: a link, a FIFO or a device must neither
 // be followed nor block us.
 func bringOut(root string, spec guest.ExecSpec) []guest.OutputFile {
 	var list []guest.OutputFile
-	left := maxOutputs
+	left := guest.MaxOutputs
 	for _, name := range spec.Outputs {
 		f := guest.OutputFile{Path: name}
 		full := name

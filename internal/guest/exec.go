@@ -188,7 +188,7 @@ type ExecSpec struct {
 	// OutputLimit; true lets it go on, drops the middle and keeps head and tail.
 	KeepOutput bool `json:"keep_output,omitempty"`
 	// Outputs are files to bring out after the command ended: regular files
-	// only, never through a link, each at most MaxOutputFile bytes.
+	// only, never through a link, together at most MaxOutputs bytes.
 	Outputs []string `json:"outputs,omitempty"`
 	Limits  Limits   `json:"limits"`
 }
@@ -236,5 +236,6 @@ type Result struct {
 	Files []OutputFile `json:"files,omitempty"`
 }
 
-// MaxOutputFile is the largest file an exec's Outputs bring out, in bytes.
-const MaxOutputFile = 16 << 20
+// MaxOutputs is what the Outputs of one exec bring out together, in bytes: they
+// travel with its result. Larger files are read with Client.ReadFile.
+const MaxOutputs = MaxFrame / 2

@@ -232,7 +232,7 @@ func (c *command) bringOut() []guest.OutputFile {
 	for _, name := range c.spec.Outputs {
 		f := guest.OutputFile{Path: name}
 		switch b, ok := c.find(c.abs(name)); {
-		case ok && len(b) <= guest.MaxOutputFile:
+		case ok && len(b) <= guest.MaxOutputs:
 			sum := sha256.Sum256(b)
 			f.Data, f.SHA256 = bytes.Clone(b), hex.EncodeToString(sum[:])
 		case ok:

@@ -140,9 +140,6 @@ func (d *Driver) Name() string { return "gvisor" }
 // features: what a gVisor checkpoint depends on.
 func (d *Driver) Identity() string { return d.identity }
 
-// Walled reports whether the host limits and counts each machine as a whole.
-func (d *Driver) Walled() bool { return d.tree.Usable() }
-
 // Close ends the driver's own threads. Machines that are attached to this
 // process end with it.
 func (d *Driver) Close() { d.starters.close() }
