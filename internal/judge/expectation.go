@@ -16,8 +16,29 @@ type Expectation struct {
 	Permitted []Verdict
 	// Required, when not empty: at least one case has one of these.
 	Required []Verdict
+	// Low and High, when not nil, bound the run's score (both included).
+	Low, High *Score
+	// Message, when not empty, must occur in what a checker said of some case.
+	Message string
+	// Parts are expectations of only some cases or groups.
+	Parts []PartExpectation
 	// Label is what the package said ("wrong_answer", "@EXPECTED_RESULTS@: …").
 	Label string
+}
+
+// PartExpectation is what must hold for the cases that Match selects.
+type PartExpectation struct {
+	// Match is the package's own pattern, for people; Cases are the indexes in
+	// Problem.Cases that it selects, and Group the index of the group when it
+	// selects one, else -1.
+	Match string
+	Cases []int
+	Group int
+	// Permitted and Required are as in Expectation, for these cases only; Low and
+	// High bound the group's score.
+	Permitted, Required []Verdict
+	Low, High           *Score
+	Message             string
 }
 
 // Met reports whether the run is as expected. JE never is.

@@ -49,7 +49,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{machines: &fakeMachines{runs: map[string]int{}, shape: sandbox.Shape{Memory: 512 << 20}}}
 	b.judge = judge.New(b.machines, langs, judge.Options{})
 	b.problem = judge.Problem{
-		ShortName: "echo", Name: "Echo", Version: "sha256:p", Checker: checker.NewDefault(checker.Options{}),
+		ShortName: "echo", Name: "Echo", Version: "sha256:p", Checker: checker.Default{},
 		Limits: judge.ProblemLimits{CPU: time.Second, Memory: 256 << 20, Output: 64 << 10},
 	}
 	for _, in := range []string{"a", "b", "c"} {
@@ -424,7 +424,7 @@ func TestSelfTestIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, s := lang.SelfTestCase(checker.NewDefault(checker.Options{SpaceSensitive: true}))
+	p, s := lang.SelfTestCase(checker.Default{})
 	got, err := b.judge.Run(t.Context(), p, s, nil)
 	if err != nil || got.Verdict != judge.Accepted {
 		t.Errorf("Run = %s %q, %v", got.Verdict, got.Reason, err)

@@ -20,9 +20,43 @@ type Problem struct {
 	// Version is the digest of everything in the package ("sha256:…").
 	Version string
 	Limits  ProblemLimits
+	// Languages are the IDs that may be submitted; none means all.
+	Languages []string
+	// Scoring says that a run has a score beside its verdict.
+	Scoring bool
+	// Passes is how often the program may be run on one case, each time with
+	// the input that the checker or interactor wrote (2025-09 multi-pass); 0
+	// and 1 are an ordinary problem.
+	Passes int
+	// ReadOnly says that a submission may not write files, not even in its
+	// working directory (2025-09, allow_file_writing: false).
+	ReadOnly bool
+	// Include are files added to every submission of a language before it is
+	// compiled, by language ID; "default" is for languages that have no own. They
+	// take the place of submitted files of the same name.
+	Include map[string][]SourceFile
+
+	// Groups is the tree of test groups, parents before their children: Groups[0]
+	// is the whole problem. Empty is one pass-fail group.
+	Groups []Group
 	// Cases are in the order of judging, samples first.
-	Cases   []Case
+	Cases []Case
+
+	// Checker compares on the host; it is the one that decides where Checkers
+	// and Interactor are empty.
 	Checker Checker
+	// Checkers are the jury's own, all of which must accept. Interactor talks
+	// with the program while it runs; what it wrote is then judged by Checkers,
+	// where there are any.
+	Checkers   []Program
+	Interactor *Program
+	// StaticValidator judges the source before any case is run; its score is
+	// part of the groups that have a StaticScore.
+	StaticValidator *Program
+	// InputValidators are run by "assay verify" only.
+	InputValidators []Program
+	// Inference says how to find Limits.CPU where the package leaves it out.
+	Inference *Inference
 }
 
 // ProblemLimits are what the problem asks for. Zero is "not given".
@@ -41,6 +75,11 @@ type ProblemLimits struct {
 	// 2048 MiB or what the machine has.
 	CompileTime   time.Duration
 	CompileMemory int64
+	// ValidationTime, ValidationMemory and ValidationOutput bound one call of a
+	// checker, interactor or grader; zero is 60 s, 2048 MiB or what the machine
+	// has, and 8 MiB. Beyond them is JE.
+	ValidationTime                     time.Duration
+	ValidationMemory, ValidationOutput int64
 }
 
 // Case is one input and what decides its output.
@@ -48,9 +87,52 @@ type Case struct {
 	// Name is the path of the case without extension ("secret/03-large").
 	Name   string
 	Sample bool
-	Input  Blob
+	// Group is the index in Problem.Groups of the innermost group.
+	Group int
+	Input Blob
 	// Answer never enters a machine that runs the code being judged.
 	Answer Blob
+	// Args are given to the program, CheckerArgs to the checkers or interactor,
+	// ValidatorArgs to the input validators.
+	Args, CheckerArgs, ValidatorArgs []string
+	// Files lie in the program's working directory (2025-09, <case>.files/).
+	Files []CaseFile
+	// Points is what this case is worth in a group that adds up cases of
+	// different worth (Polygon); nil where the group says it.
+	Points *Score
+}
+
+// CaseFile is a file that the program finds in its working directory. Name may
+// have folders, separated by slashes, and never leads out.
+type CaseFile struct {
+	Name string
+	Blob Blob
+}
+
+// Protocol is how a jury's program is called and what its exit code means.
+type Protocol string
+
+// The protocols.
+const (
+	// Kattis: input, answer and feedback directory as arguments, the output on
+	// standard input; 42 accepts, 43 rejects, all else is JE.
+	Kattis Protocol = "kattis"
+	// Testlib: input, output and answer file as arguments; 0 accepts, 1, 2, 4
+	// and 8 reject, 3 is JE, 7 gives points.
+	Testlib Protocol = "testlib"
+)
+
+// Program is code of the jury. It runs in a machine of its own, which never
+// holds a submission, except that a StaticValidator is given its source.
+type Program struct {
+	// Name is the path in the package, for people.
+	Name     string
+	Protocol Protocol
+	// Files are the sources; names may have folders. One named "build" is run to
+	// make one named "run", which is the program.
+	Files []SourceFile
+	// Language is an ID; empty: found by the extensions.
+	Language string
 }
 
 // Blob is a file of a problem, known by its digest.

@@ -18,10 +18,12 @@ type Submission struct {
 	Name string
 	// Language is an ID from the language data; empty: found by extension.
 	Language string
-	Files    []SourceFile
+	// Entry is the file the program starts in; empty: found by name.
+	Entry string
+	Files []SourceFile
 }
 
-// SourceFile is one file of a submission. Name has no folder.
+// SourceFile is one source. In a submission Name has no folder.
 type SourceFile struct {
 	Name string
 	Data []byte

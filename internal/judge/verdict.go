@@ -71,6 +71,11 @@ type Check struct {
 	NoOutput bool
 	// Message is for staff: the first difference, or what went wrong.
 	Message string
+	// TeamMessage may be shown to whoever sent the program.
+	TeamMessage string
+	// Score is what the checker gave; Multiplier is a part of the maximum, in
+	// [0, 1]. At most one is set.
+	Score, Multiplier *Score
 }
 
 // Decide gives the verdict of one case and the reason a person can read. It is

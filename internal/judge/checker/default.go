@@ -7,30 +7,27 @@ import (
 	"assay/internal/judge"
 )
 
-// Default is the default checker of the package formats. It is immutable.
-type Default struct{ options Options }
+// Default is the default checker of the package formats: Compare, with the
+// flags in judge.Case.CheckerArgs, which each case may have its own of.
+type Default struct{}
 
 var _ judge.Checker = Default{}
 
-// NewDefault makes the default checker with its settings.
-func NewDefault(o Options) Default { return Default{options: o} }
-
-// Describe names the checker and its flags.
-func (d Default) Describe() string {
-	if s := d.options.String(); s != "" {
-		return "default " + s
-	}
-	return "default"
-}
+// Describe names the checker.
+func (Default) Describe() string { return "default" }
 
 // Check compares the output with the case's answer. An error is a failure to
-// read one of them.
-func (d Default) Check(_ context.Context, req judge.CheckRequest) (judge.Check, error) {
+// read one of them, or a flag that ParseOptions refuses.
+func (Default) Check(_ context.Context, req judge.CheckRequest) (judge.Check, error) {
+	options, err := ParseOptions(req.Case.CheckerArgs)
+	if err != nil {
+		return judge.Check{}, err
+	}
 	answer, err := req.Case.Answer.Open()
 	if err != nil {
 		return judge.Check{}, fmt.Errorf("open answer: %w", err)
 	}
-	diff, err := Compare(answer, req.Output, d.options)
+	diff, err := Compare(answer, req.Output, options)
 	if closeErr := answer.Close(); err == nil {
 		err = closeErr
 	}

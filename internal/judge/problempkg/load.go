@@ -113,8 +113,8 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 	if err := refuseUnsupported(t); err != nil {
 		return nil, err
 	}
-	options, err := checker.ParseOptions(strings.Fields(meta.validatorFlags))
-	if err != nil {
+	flags := strings.Fields(meta.validatorFlags)
+	if _, err := checker.ParseOptions(flags); err != nil {
 		return nil, at("problem.yaml", meta.validatorFlagsLine, err)
 	}
 	version, err := t.digest()
@@ -125,13 +125,16 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range cases {
+		cases[i].CheckerArgs = flags
+	}
 	subs, err := t.submissions()
 	if err != nil {
 		return nil, err
 	}
 	p := &Package{
 		Problem: judge.Problem{
-			ShortName: name, Name: meta.name, Version: version, Limits: meta.limits, Cases: cases, Checker: checker.NewDefault(options),
+			ShortName: name, Name: meta.name, Version: version, Limits: meta.limits, Cases: cases, Checker: checker.Default{},
 		},
 		Submissions: subs,
 	}
