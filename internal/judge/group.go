@@ -13,8 +13,18 @@ type Group struct {
 	// Continue goes on with the group after a case that was not accepted. What
 	// is not run is skipped.
 	Continue bool
-	Legacy   *LegacyGrading
-	Rules    *GroupRules
+	// Static, when not nil, is one more case of the group: the static
+	// validator's word on the source (2025-09).
+	Static *StaticCase
+	Legacy *LegacyGrading
+	Rules  *GroupRules
+}
+
+// StaticCase is one call of Problem.StaticValidator.
+type StaticCase struct {
+	Args []string
+	// Score is the most it can give; nil in a pass-fail group.
+	Score *Score
 }
 
 // LegacyGrading is how the legacy format makes a verdict and a score of a
@@ -71,9 +81,6 @@ type GroupRules struct {
 	Max *Score
 	// Aggregation is PassFail, SumScore or MinScore; empty is PassFail.
 	Aggregation ScoreMode
-	// StaticScore is what the static validator's acceptance is worth; nil where
-	// it does not count.
-	StaticScore *Score
 	// Require are indexes of groups that must be accepted for this one to be
 	// run; else its score is zero.
 	Require []int

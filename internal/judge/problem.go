@@ -50,8 +50,7 @@ type Problem struct {
 	// where there are any.
 	Checkers   []Program
 	Interactor *Program
-	// StaticValidator judges the source before any case is run; its score is
-	// part of the groups that have a StaticScore.
+	// StaticValidator judges the source, once for each group with a StaticCase.
 	StaticValidator *Program
 	// InputValidators are run by "assay verify" only.
 	InputValidators []Program
@@ -92,9 +91,11 @@ type Case struct {
 	Input Blob
 	// Answer never enters a machine that runs the code being judged.
 	Answer Blob
-	// Args are given to the program, CheckerArgs to the checkers or interactor,
-	// ValidatorArgs to the input validators.
-	Args, CheckerArgs, ValidatorArgs []string
+	// Args are given to the program, CheckerArgs to the checkers or interactor.
+	Args, CheckerArgs []string
+	// ValidatorArgs are for the input validators, by the base name of the
+	// program; "" is for those that are not named.
+	ValidatorArgs map[string][]string
 	// Files lie in the program's working directory (2025-09, <case>.files/).
 	Files []CaseFile
 	// Points is what this case is worth in a group that adds up cases of
