@@ -194,7 +194,7 @@ func (x *session) expand(args []string) []string {
 		program, out = progDir+"/"+x.lang.Compile.Program[0], buildDir+"/"+x.lang.Compile.Program[0]
 	}
 	words := strings.NewReplacer(
-		"{program}", program, "{out}", out, "{entry}", srcDir+"/"+x.placed.entry, "{class}", baseName(x.placed.entry),
+		"{program}", program, "{out}", out, "{entry}", srcDir+"/"+x.placed.entry, "{class}", baseName(x.placed.entry), "{dir}", srcDir,
 		"{memory_mib}", strconv.FormatInt(max(1, (x.limits.Memory>>20)-x.lang.Limits.MemoryOverheadMiB), 10))
 	var list []string
 	for _, a := range args {

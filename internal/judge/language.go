@@ -6,12 +6,13 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"assay/internal/fault"
+	"assay/internal/guest"
+	"assay/internal/sandbox"
 )
 
 //go:embed languages/*.yaml
@@ -21,14 +22,21 @@ var languageFiles embed.FS
 // argument lists these words are replaced: {sources} (one argument a file),
 // {out} (path of the first program file while compiling), {program} (its path
 // when running), {entry} (path of the entry source), {class} (its name without
-// extension) and {memory_mib} (the problem's memory limit).
+// extension), {dir} (the folder of the sources) and {memory_mib} (the problem's
+// memory limit).
 type Language struct {
 	ID   string `yaml:"id"`
 	Name string `yaml:"name"`
+	// Aliases are other names of the language, in lower case, as packages use
+	// them ("c++", "cpp.g++20").
+	Aliases []string `yaml:"aliases"`
 	// Extensions are of files that are compiled, Headers of files that only lie
 	// beside them; both with the dot.
 	Extensions []string `yaml:"extensions"`
-	Headers    []string `yaml:"headers"`
+	// ByName says that the language must be asked for: its extensions, which
+	// another one may have, too, never choose it.
+	ByName  bool     `yaml:"by_name"`
+	Headers []string `yaml:"headers"`
 	// SourceFile is the name a single source gets, and the entry point of many.
 	SourceFile string `yaml:"source_file"`
 	// NeedsEntry says that one of several sources must be the entry point.
@@ -53,11 +61,13 @@ type Language struct {
 		MemoryOverheadMiB int64 `yaml:"memory_overhead_mib"`
 		// Processes is the cap of processes and threads; zero is 64.
 		Processes int `yaml:"processes"`
-		// OutOfMemoryExit is the exit code with which the runtime says that its
-		// own heap is full; zero is none.
-		OutOfMemoryExit int `yaml:"out_of_memory_exit"`
+		// OutOfMemoryText is what the runtime writes to standard error before it
+		// ends the program because its own heap is full; empty is none.
+		OutOfMemoryText string `yaml:"out_of_memory_text"`
 	} `yaml:"limits"`
-	Version  []string `yaml:"version"`
+	// Version is a command that prints the compiler's or runtime's version.
+	Version []string `yaml:"version"`
+	// SelfTest is a program that prints Output whatever its input is.
 	SelfTest struct {
 		Source string `yaml:"source"`
 		Output string `yaml:"output"`
@@ -68,10 +78,20 @@ func (l Language) compiles(name string) bool { return slices.Contains(l.Extensio
 
 func (l Language) header(name string) bool { return slices.Contains(l.Headers, path.Ext(name)) }
 
+// outOfMemory reports whether a program that ended like this says that its
+// runtime had no memory left. A program can only claim it instead of another
+// failure, never instead of a success.
+func (l Language) outOfMemory(exit sandbox.Exit, stderr string) bool {
+	failed := exit.Cause == guest.Exited && exit.Code != 0 || exit.Cause == guest.Signaled
+	return failed && l.Limits.OutOfMemoryText != "" && strings.Contains(stderr, l.Limits.OutOfMemoryText)
+}
+
 // Languages is a set of languages. It never changes once made.
 type Languages struct {
 	byID map[string]Language
-	ids  []string
+	// names has the ID of each alias.
+	names map[string]string
+	ids   []string
 }
 
 // DefaultLanguages are the languages that come with Assay.
@@ -90,7 +110,7 @@ func LoadLanguages(dir fs.FS) (*Languages, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Languages{byID: map[string]Language{}}
+	set := &Languages{byID: map[string]Language{}, names: map[string]string{}}
 	owner := map[string]string{}
 	for _, name := range names {
 		data, err := fs.ReadFile(dir, name)
@@ -108,16 +128,30 @@ func LoadLanguages(dir fs.FS) (*Languages, error) {
 			return nil, fault.Errorf(fault.Invalid, "language file %s: language %q is there twice", name, l.ID)
 		}
 		for _, ext := range l.Extensions {
+			if l.ByName {
+				break
+			}
 			if other, taken := owner[ext]; taken {
 				return nil, fault.Errorf(fault.Invalid, "language file %s: extension %s belongs to %s already", name, ext, other)
 			}
 			owner[ext] = l.ID
+		}
+		for _, alias := range l.Aliases {
+			if other, taken := set.names[alias]; taken {
+				return nil, fault.Errorf(fault.Invalid, "language file %s: alias %q belongs to %s already", name, alias, other)
+			}
+			set.names[alias] = l.ID
 		}
 		set.byID[l.ID] = l
 		set.ids = append(set.ids, l.ID)
 	}
 	if len(set.ids) == 0 {
 		return nil, fault.Errorf(fault.Invalid, "no language files")
+	}
+	for alias, id := range set.names {
+		if _, taken := set.byID[alias]; taken {
+			return nil, fault.Errorf(fault.Invalid, "language %s: alias %q is the ID of another language", id, alias)
+		}
 	}
 	slices.Sort(set.ids)
 	return set, nil
@@ -147,75 +181,17 @@ func (l Language) check() error {
 			return fault.Errorf(fault.Invalid, "extension %q does not begin with a dot", ext)
 		}
 	}
+	for _, alias := range l.Aliases {
+		if alias == "" || alias != strings.ToLower(alias) {
+			return fault.Errorf(fault.Invalid, "alias %q is not in lower case", alias)
+		}
+	}
 	for _, p := range l.Compile.Program {
 		if !fileName.MatchString(p) {
 			return fault.Errorf(fault.Invalid, "program %q is not a file name", p)
 		}
 	}
 	return nil
-}
-
-// IDs are all language IDs, sorted.
-func (s *Languages) IDs() []string { return slices.Clone(s.ids) }
-
-// ByID gives a language; an unknown ID is Invalid and the error names the known.
-func (s *Languages) ByID(id string) (Language, error) {
-	l, ok := s.byID[id]
-	if !ok {
-		return Language{}, fault.Errorf(fault.Invalid, "language %q is not known", id).
-			WithHint("use one of: %s", strings.Join(s.ids, ", "))
-	}
-	return l, nil
-}
-
-// Detect finds the language of a submission by its file extensions. Files of no
-// known language, or of two, are Invalid.
-func (s *Languages) Detect(files []SourceFile) (Language, error) {
-	var found Language
-	var by string
-	for _, f := range files {
-		l, ok := s.forFile(f.Name)
-		if !ok {
-			continue
-		}
-		if found.ID != "" && found.ID != l.ID {
-			return Language{}, fault.Errorf(fault.Invalid, "%q is %s, but %q is %s", by, found.Name, f.Name, l.Name).
-				WithHint("send files of one language, or name the language")
-		}
-		found, by = l, f.Name
-	}
-	if found.ID == "" {
-		names := make([]string, 0, len(files))
-		for _, f := range files {
-			names = append(names, strconv.Quote(f.Name))
-		}
-		return Language{}, fault.Errorf(fault.Invalid, "no known language has the extension of %s", strings.Join(names, ", ")).
-			WithHint("known extensions: %s", s.extensionsText())
-	}
-	for _, f := range files {
-		if !found.compiles(f.Name) && !found.header(f.Name) {
-			return Language{}, fault.Errorf(fault.Invalid, "%q is not a file of %s", f.Name, found.Name).
-				WithHint("send only sources: %s", strings.Join(append(slices.Clone(found.Extensions), found.Headers...), ", "))
-		}
-	}
-	return found, nil
-}
-
-func (s *Languages) forFile(name string) (Language, bool) {
-	for _, id := range s.ids {
-		if l := s.byID[id]; l.compiles(name) {
-			return l, true
-		}
-	}
-	return Language{}, false
-}
-
-func (s *Languages) extensionsText() string {
-	var parts []string
-	for _, id := range s.ids {
-		parts = append(parts, strings.Join(s.byID[id].Extensions, " ")+" ("+id+")")
-	}
-	return strings.Join(parts, ", ")
 }
 
 // SelfTestCase gives the language's own small program as something to judge:

@@ -147,11 +147,11 @@ func (x *session) runOnce(ctx context.Context, i int) (attempt, error) {
 	if stdout.over {
 		a.exit.OutputTruncated = true
 	}
-	if a.exit.Cause == guest.Exited && a.exit.Code != 0 && a.exit.Code == x.lang.Limits.OutOfMemoryExit {
+	a.stderr, a.stderrT = stderr.text()
+	if x.lang.outOfMemory(a.exit, a.stderr) {
 		// The runtime keeps its own heap limit, which is the problem's.
 		a.exit.Cause = guest.MemoryLimit
 	}
-	a.stderr, a.stderrT = stderr.text()
 	if word.Outcome == CheckFailed {
 		return a, fault.Errorf(fault.Unavailable, "the checker failed: %s", word.Message)
 	}
