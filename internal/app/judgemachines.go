@@ -11,20 +11,26 @@ import (
 	"assay/internal/sandbox"
 )
 
-// judgeMachines gives the judge machines of the engine. They are Dedicated:
-// what is judged never shares a processor it was promised.
+// judgeMachines gives the judge machines of the engine. A submission's is
+// Dedicated: what is judged never shares the processor it was promised, except
+// with the checker's machine, which works when it does not.
 type judgeMachines struct{ e *Engine }
 
-func (j judgeMachines) Create(ctx context.Context, template string) (judge.Machine, error) {
-	t, err := j.e.Template(ctx, template, nil)
+func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (judge.Machine, error) {
+	t, err := j.e.Template(ctx, req.Template, nil)
 	if err != nil {
 		return nil, err
 	}
-	s, err := j.e.Manager.Create(ctx, sandbox.Spec{Template: &t, Dedicated: true, Metadata: map[string]string{"for": "judge"}})
+	spec := sandbox.Spec{Template: &t, Dedicated: req.Beside == nil, Metadata: map[string]string{"for": "judge"}}
+	s, err := j.e.Manager.Create(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	return judgeMachine{s}, nil
+}
+
+func (judgeMachines) Connect(context.Context, judge.Machine, judge.Machine) (judge.Wire, error) {
+	return nil, fault.Errorf(fault.Unsupported, "machines cannot be connected directly yet")
 }
 
 type judgeMachine struct{ s *sandbox.Sandbox }
@@ -40,6 +46,19 @@ func (m judgeMachine) WriteFile(ctx context.Context, path string, r io.Reader, m
 
 func (m judgeMachine) MakeDir(ctx context.Context, path string, mode fs.FileMode) error {
 	return m.s.Guest().MakeDir(ctx, path, mode, "root", true)
+}
+
+func (m judgeMachine) ReadFile(ctx context.Context, path string) (io.ReadCloser, error) {
+	return m.s.Guest().ReadFile(ctx, path)
+}
+
+func (m judgeMachine) ReadTree(ctx context.Context, dir string) (io.ReadCloser, error) {
+	return m.s.Guest().ReadTree(ctx, dir)
+}
+
+func (m judgeMachine) WriteTree(ctx context.Context, dir string, tar io.Reader) error {
+	_, err := m.s.Guest().WriteTree(ctx, dir, tar, guest.OwnerRoot)
+	return err
 }
 
 func (m judgeMachine) Remove(ctx context.Context, path string) error {

@@ -49,7 +49,7 @@ func TestArrange(t *testing.T) {
 					s.Files = append(s.Files, SourceFile{Name: n})
 				}
 			}
-			got, err := arrange(s, lang)
+			got, err := arrange(s, lang, nil)
 			if tt.entry == "" {
 				if !fault.Is(err, fault.Invalid) {
 					t.Errorf("arrange = %+v, %v, want Invalid", got, err)

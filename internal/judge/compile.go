@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -48,12 +47,7 @@ func (x *session) furnish(ctx context.Context) error {
 			return fmt.Errorf("make %s: %w", d, err)
 		}
 	}
-	for _, f := range x.placed.files {
-		if err := x.machine.WriteFile(ctx, srcDir+"/"+f.Name, bytes.NewReader(f.Data), 0o444); err != nil {
-			return fmt.Errorf("write source %s: %w", f.Name, err)
-		}
-	}
-	return nil
+	return writeSources(ctx, x.machine, srcDir, x.placed.files)
 }
 
 // ensureProgram gives the session a machine that has the program in it. After
@@ -80,10 +74,10 @@ func (x *session) compileOnce(ctx context.Context) error {
 	out := &head{max: MaxCompilerOutput}
 	spec := sandbox.ExecSpec{
 		Argv: x.expand(x.lang.Compile.Argv), Dir: buildDir, User: "user",
-		Env:      append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + buildDir, "TMPDIR=/tmp", "LANG=C.UTF-8"}, x.expand(x.lang.Compile.Env)...),
+		Env:      append(baseEnv(buildDir), x.expand(x.lang.Compile.Env)...),
 		Isolated: true, WritableDirs: []string{buildDir}, KeepOutput: true, Limits: x.compile,
 	}
-	res, err := x.exec(ctx, spec, out, out)
+	res, err := execIn(ctx, x.machine, spec, out, out)
 	if err != nil {
 		return fmt.Errorf("compile: %w", err)
 	}
@@ -135,7 +129,7 @@ func (x *session) keepProgram(ctx context.Context) (reason string, err error) {
 		return "", nil
 	}
 	said := &head{max: stderrKept}
-	res, err := x.exec(ctx, sandbox.ExecSpec{
+	res, err := execIn(ctx, x.machine, sandbox.ExecSpec{
 		Argv: append([]string{"/bin/sh", "-c", keepScript, "keep"}, x.lang.Compile.Program...), Dir: "/", User: "root",
 		Env: []string{"PATH=/usr/bin:/bin"}, KeepOutput: true,
 		Limits: sandbox.Limits{CPU: keepTime, Wall: DefaultWall(keepTime), Output: compileOutput},
@@ -187,20 +181,25 @@ func decideCompile(exit sandbox.Exit, limits sandbox.Limits) (ok bool, reason st
 	return false, "compiler exit code " + strconv.Itoa(exit.Code), nil
 }
 
-// expand replaces the words of Language in an argument list.
-func (x *session) expand(args []string) []string {
+// layout is where the files of a program lie in a machine.
+type layout struct{ src, build, prog string }
+
+var submissionLayout = layout{src: srcDir, build: buildDir, prog: progDir}
+
+// expand replaces the words of Language in an argument list; memory is in bytes.
+func (l layout) expand(lang Language, placed arranged, memory int64, args []string) []string {
 	program, out := "", ""
-	if len(x.lang.Compile.Program) > 0 {
-		program, out = progDir+"/"+x.lang.Compile.Program[0], buildDir+"/"+x.lang.Compile.Program[0]
+	if len(lang.Compile.Program) > 0 {
+		program, out = l.prog+"/"+lang.Compile.Program[0], l.build+"/"+lang.Compile.Program[0]
 	}
 	words := strings.NewReplacer(
-		"{program}", program, "{out}", out, "{entry}", srcDir+"/"+x.placed.entry, "{class}", baseName(x.placed.entry), "{dir}", srcDir,
-		"{memory_mib}", strconv.FormatInt(max(1, (x.limits.Memory>>20)-x.lang.Limits.MemoryOverheadMiB), 10))
+		"{program}", program, "{out}", out, "{entry}", l.src+"/"+placed.entry, "{class}", baseName(placed.entry),
+		"{memory_mib}", strconv.FormatInt(max(1, (memory>>20)-lang.Limits.MemoryOverheadMiB), 10))
 	var list []string
 	for _, a := range args {
 		if a == "{sources}" {
-			for _, s := range x.placed.sources {
-				list = append(list, srcDir+"/"+s)
+			for _, s := range placed.sources {
+				list = append(list, l.src+"/"+s)
 			}
 			continue
 		}
@@ -209,23 +208,37 @@ func (x *session) expand(args []string) []string {
 	return list
 }
 
+func (x *session) expand(args []string) []string {
+	return submissionLayout.expand(x.lang, x.placed, x.limits.Memory, args)
+}
+
+// baseEnv is the whole environment of a program, but for what its language adds.
+func baseEnv(home string) []string {
+	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=/tmp", "LANG=C.UTF-8"}
+}
+
 // callSlack is how much longer than its wall limit a call may take before the
 // host stops waiting. guestd and the machine have deadlines of their own below.
 const callSlack = 60 * time.Second
 
-// exec runs a command and makes one outcome of what guest and host say: a
+// execIn runs a command without streamed input: see execStream.
+func execIn(ctx context.Context, m Machine, spec sandbox.ExecSpec, stdout, stderr io.Writer) (sandbox.Result, error) {
+	return execStream(ctx, m, spec, nil, stdout, stderr)
+}
+
+// execStream runs a command and makes one outcome of what guest and host say: a
 // machine that ended at the host's wall for its memory is a memory limit, any
 // other lost machine is an error of ours.
-func (x *session) exec(ctx context.Context, spec sandbox.ExecSpec, stdout, stderr io.Writer) (sandbox.Result, error) {
+func execStream(ctx context.Context, m Machine, spec sandbox.ExecSpec, stdin io.Reader, stdout, stderr io.Writer) (sandbox.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, spec.Limits.Wall+callSlack,
 		fault.Errorf(fault.Unavailable, "the machine did not answer in time"))
 	defer cancel()
-	res, err := x.machine.Exec(ctx, spec, nil, stdout, stderr)
+	res, err := m.Exec(ctx, spec, stdin, stdout, stderr)
 	lost := err != nil || res.Exit.Cause == guest.MachineLost
 	if !lost {
 		return res, nil
 	}
-	if cause, ended := x.machine.Ended(); ended && cause == guest.MemoryLimit {
+	if cause, ended := m.Ended(); ended && cause == guest.MemoryLimit {
 		res.Exit.Cause, res.Exit.Code = guest.MemoryLimit, -1
 		return res, nil
 	}

@@ -10,14 +10,49 @@ import (
 
 // Machines makes throwaway machines. It may be called from many goroutines.
 type Machines interface {
-	// Create gives a machine that was never used, from the named template. A
-	// fault of kind Invalid, NotFound, Unsupported or Denied is final; any other
-	// error may go away and is tried once more.
-	Create(ctx context.Context, template string) (Machine, error)
+	// Create gives a machine that was never used. A fault of kind Invalid,
+	// NotFound, Unsupported or Denied is final; any other error may go away and
+	// is tried once more.
+	Create(ctx context.Context, req MachineRequest) (Machine, error)
+	// Connect joins two machines of this host by two pipes, without anybody in
+	// between: an Exec in each with ExecSpec.Wire set to the wire's name has them
+	// as its standard input and output. Unsupported where machines cannot be
+	// joined so.
+	Connect(ctx context.Context, a, b Machine) (Wire, error)
+}
+
+// MachineRequest asks for a machine.
+type MachineRequest struct {
+	// Template is its name.
+	Template string
+	// Beside is a machine of the same run whose processor this one shares; nil
+	// is a processor of its own.
+	Beside Machine
+}
+
+// Wire is a pair of pipes between two machines. The host holds all four ends
+// until Release: the end of one command is not seen by the other before.
+type Wire interface {
+	Name() string
+	// ReleaseA lets b see that a's command has ended (end of file, broken pipe);
+	// ReleaseB the reverse. Both may be called twice.
+	ReleaseA()
+	ReleaseB()
+	// Close releases all.
+	Close()
+}
+
+// Cache keeps what jury programs were compiled to. It may be used from many
+// goroutines. Keys are lower-case hex digits.
+type Cache interface {
+	// Get gives nil where nothing is kept.
+	Get(key string) ([]byte, error)
+	Put(key string, data []byte) error
 }
 
 // Machine is one throwaway machine. The judge makes one call at a time, except
-// that Ended may be asked whenever.
+// that Ended may be asked whenever and that Exec may run beside one in another
+// machine.
 type Machine interface {
 	// Exec runs a command. What the command did is in the Result; an error means
 	// that we could not run it or lost sight of it. A program that reads no
@@ -32,6 +67,13 @@ type Machine interface {
 	// MakeDir makes a directory, and its parents, as root. One that is there
 	// already keeps owner and mode.
 	MakeDir(ctx context.Context, path string, mode fs.FileMode) error
+	// ReadFile gives the bytes of a regular file, never through a link at the
+	// last part; NotFound when there is none. The caller closes it.
+	ReadFile(ctx context.Context, path string) (io.ReadCloser, error)
+	// ReadTree gives a directory's content as a tar archive, WriteTree unpacks
+	// one as root; links that lead out of the tree are refused.
+	ReadTree(ctx context.Context, dir string) (io.ReadCloser, error)
+	WriteTree(ctx context.Context, dir string, tar io.Reader) error
 	// Remove removes a file or a whole tree; none there is no error.
 	Remove(ctx context.Context, path string) error
 	// Describe says what the machine is. It does not ask the guest.

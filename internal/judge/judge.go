@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"assay/internal/fault"
@@ -17,6 +19,7 @@ type Judge struct {
 	machines  Machines
 	languages *Languages
 	options   Options
+	building  *keyedLocks
 }
 
 // Options change how a Judge works.
@@ -25,11 +28,16 @@ type Options struct {
 	AllCases bool
 	// Template is used in place of the language's own, when not empty.
 	Template string
+	// Cache keeps compiled jury programs between runs; nil is none.
+	Cache Cache
+	// Transcripts runs an interactive case that was not accepted once more, with
+	// a recorder between program and interactor, for staff to read.
+	Transcripts bool
 }
 
 // New makes a Judge that takes its machines from machines.
 func New(machines Machines, languages *Languages, options Options) *Judge {
-	return &Judge{machines: machines, languages: languages, options: options}
+	return &Judge{machines: machines, languages: languages, options: options, building: &keyedLocks{}}
 }
 
 // With gives a Judge with other options.
@@ -52,20 +60,28 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 	if err != nil {
 		return Run{}, err
 	}
-	placed, err := arrange(s, lang)
+	if len(p.Languages) > 0 && !slices.Contains(p.Languages, lang.ID) {
+		return Run{}, fault.Errorf(fault.Invalid, "problem %s does not take %s", p.ShortName, lang.Name).
+			WithHint("languages of the problem: %s", strings.Join(p.Languages, ", "))
+	}
+	placed, err := arrange(s, lang, p.Include)
 	if err != nil {
 		return Run{}, err
 	}
-	if p.Checker == nil {
+	if p.Checker == nil && len(p.Checkers) == 0 && p.Interactor == nil {
 		return Run{}, fault.Errorf(fault.Invalid, "problem %s has no checker", p.ShortName)
 	}
+	groups, err := newTree(p)
+	if err != nil {
+		return Run{}, err
+	}
 	x := &session{
-		judge: j, problem: p, lang: lang, placed: placed, observe: observe, template: lang.Template, inputOf: -1,
+		judge: j, problem: p, tree: groups, lang: lang, placed: placed, observe: observe, template: lang.Template, inputOf: -1,
 		codeLimit: orDefault(p.Limits.Code, defaultCode),
 		run: Run{
 			ID:         "run-" + rand.Text(),
 			Submission: SubmissionInfo{Name: s.Name, Language: lang.ID, Digest: s.Digest()},
-			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.Checker.Describe(), Cases: len(p.Cases)},
+			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.checkerText(), Cases: len(p.Cases)},
 			Cases:      []CaseResult{},
 			StartedAt:  time.Now().UTC(),
 		},
@@ -73,12 +89,12 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 	if j.options.Template != "" {
 		x.template = j.options.Template
 	}
+	x.jury.x = x
 	defer x.dropMachine(ctx)
 	if err := x.work(ctx, s.Size()); err != nil {
 		return Run{}, err
 	}
 	x.dropMachine(ctx)
-	x.run.conclude()
 	x.run.FinishedAt = time.Now().UTC()
 	observe.tell(Event{Step: StepDone, Text: string(x.run.Verdict)})
 	return x.run, nil
@@ -95,6 +111,7 @@ func (j *Judge) language(s Submission) (Language, error) {
 type session struct {
 	judge     *Judge
 	problem   Problem
+	tree      tree
 	lang      Language
 	template  string
 	placed    arranged
@@ -104,10 +121,16 @@ type session struct {
 	machine Machine
 	limits  sandbox.Limits
 	compile sandbox.Limits
+	// jury runs the problem's own programs, in other machines.
+	jury jury
 	// ready says that the program lies in the machine.
 	ready bool
 	// inputOf is the index of the case whose input lies in the machine, or -1.
 	inputOf int
+	// workFiles says that files of a case lie in the working directory.
+	workFiles bool
+	// stopped says that nothing is run any more: a failure of ours.
+	stopped bool
 
 	run Run
 }
@@ -132,34 +155,7 @@ func (x *session) work(ctx context.Context, size int64) error {
 	if x.run.Verdict != "" {
 		return nil
 	}
-	return x.runCases(ctx)
-}
-
-func (x *session) runCases(ctx context.Context) error {
-	n := len(x.problem.Cases)
-	stopped := false
-	for i, c := range x.problem.Cases {
-		res := CaseResult{Number: i + 1, Name: c.Name, Sample: c.Sample, Verdict: Skipped}
-		if stopped {
-			x.run.Cases = append(x.run.Cases, res)
-			continue
-		}
-		x.observe.tell(Event{Step: StepCase, Case: i + 1, Cases: n})
-		err := x.try(ctx, fmt.Sprintf("run case %d", i+1), func(ctx context.Context) error { return x.judgeCase(ctx, i, &res) })
-		if err != nil {
-			if final := x.refused(ctx, err); final != nil {
-				return final
-			}
-			res = CaseResult{
-				Number: i + 1, Name: c.Name, Sample: c.Sample, Verdict: JudgeError, Reason: err.Error(), Attempts: res.Attempts,
-				Exit: res.Exit, Usage: res.Usage, Staff: res.Staff,
-			}
-		}
-		x.run.Cases = append(x.run.Cases, res)
-		x.observe.tell(Event{Step: StepCaseDone, Case: i + 1, Cases: n, Result: &res})
-		stopped = res.Verdict == JudgeError || res.Verdict != Accepted && !x.judge.options.AllCases
-	}
-	return nil
+	return x.runAll(ctx)
 }
 
 // refusal is a failure that a second try cannot mend and that is no verdict.
@@ -180,7 +176,7 @@ func (x *session) try(ctx context.Context, doing string, step func(context.Conte
 			return nil
 		}
 		x.dropMachine(ctx)
-		if x.refused(ctx, err) != nil || attempt == 2 {
+		if _, final := errors.AsType[*juryFault](err); final || x.refused(ctx, err) != nil || attempt == 2 {
 			return err
 		}
 		x.run.Retries = append(x.run.Retries, Retry{Doing: doing, Error: err.Error()})
@@ -217,7 +213,7 @@ func (x *session) ensureMachine(ctx context.Context) error {
 		}
 		x.dropMachine(ctx)
 	}
-	m, err := x.judge.machines.Create(ctx, x.template)
+	m, err := x.judge.machines.Create(ctx, MachineRequest{Template: x.template})
 	if err != nil {
 		err = fmt.Errorf("create a machine of template %s: %w", x.template, err)
 		switch fault.KindOf(err) {
@@ -226,7 +222,7 @@ func (x *session) ensureMachine(ctx context.Context) error {
 		}
 		return err
 	}
-	x.machine, x.ready, x.inputOf = m, false, -1
+	x.machine, x.ready, x.inputOf, x.workFiles = m, false, -1, false
 	x.run.Machine = m.Describe()
 	x.run.Machines++
 	if x.limits, err = caseLimits(x.problem.Limits, x.lang, x.run.Machine.Shape); err != nil {
@@ -242,13 +238,17 @@ func (x *session) ensureMachine(ctx context.Context) error {
 // destroyLimit is how long ending a machine may take.
 const destroyLimit = 30 * time.Second
 
-// dropMachine ends the machine, whatever became of ctx.
+// dropMachine ends the machine and those beside it, whatever became of ctx.
 func (x *session) dropMachine(ctx context.Context) {
-	if x.machine == nil {
-		return
+	x.jury.close(ctx)
+	if x.machine != nil {
+		m := x.machine
+		x.machine = nil
+		x.destroy(ctx, m)
 	}
-	m := x.machine
-	x.machine = nil
+}
+
+func (x *session) destroy(ctx context.Context, m Machine) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyLimit)
 	defer cancel()
 	if err := m.Destroy(ctx); err != nil {

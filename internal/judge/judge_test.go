@@ -28,7 +28,7 @@ source_file: main.fk
 template: tiny
 compile: {argv: [fakecc, -o, "{out}", "{sources}"], program: [program]}
 run: {argv: ["{program}", "{memory_mib}"]}
-limits: {out_of_memory_exit: 77}
+limits: {out_of_memory_text: "heap is full"}
 self_test: {source: print hello, output: "hello\n"}
 `
 
@@ -94,7 +94,7 @@ func TestRunVerdicts(t *testing.T) {
 		"loop":                 {source: "cpu 1h", want: "TLE", cases: "TLE SK SK", machines: 1, reason: "CPU time limit of 1.000 s"},
 		"right_then_sleep":     {source: "echo\nwall 24h", want: "TLE", cases: "TLE SK SK", machines: 1, reason: "wall time limit of 3.000 s"},
 		"memory":               {source: "echo\nmem 999999999", want: "MLE", cases: "MLE SK SK", machines: 1, reason: "256 MiB"},
-		"runtime_says_memory":  {source: "echo\nexit 77", want: "MLE", cases: "MLE SK SK", machines: 1},
+		"runtime_says_memory":  {source: "echo\ncomplain heap is full\nexit 1", want: "MLE", cases: "MLE SK SK", machines: 1},
 		"flood":                {source: "flood stdout", want: "OLE", cases: "OLE SK SK", machines: 1, reason: "64 KiB"},
 		"right_then_flood":     {source: "echo\nflood stdout", want: "OLE", cases: "OLE SK SK", machines: 1},
 		"flood_past_guest_cap": {source: "floodliar stdout", want: "OLE", cases: "OLE SK SK", machines: 1},

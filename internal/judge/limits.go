@@ -22,6 +22,11 @@ const (
 	compileFileSize    = 64 << 20
 	compileDisk        = 512 << 20
 
+	defaultValidationTime   = 60 * time.Second
+	defaultValidationOutput = 8 << 20
+	// A checker may well be written for a runtime with many threads.
+	validationProcesses = 256
+
 	// keepTime bounds the copying of a program.
 	keepTime     = 10 * time.Second
 	selfTestTime = 10 * time.Second
@@ -39,7 +44,7 @@ func caseLimits(p ProblemLimits, lang Language, shape sandbox.Shape) (sandbox.Li
 		return sandbox.Limits{}, fault.Errorf(fault.Invalid, "the problem has no time limit").
 			WithHint("give a time limit above zero")
 	}
-	for _, n := range []int64{int64(p.Wall), p.Memory, p.Output, p.Code, int64(p.CompileTime), p.CompileMemory} {
+	for _, n := range []int64{int64(p.Wall), p.Memory, p.Output, p.Code, int64(p.CompileTime), p.CompileMemory, int64(p.ValidationTime), p.ValidationMemory, p.ValidationOutput} {
 		if n < 0 {
 			return sandbox.Limits{}, fault.Errorf(fault.Invalid, "a limit of the problem is negative").
 				WithHint("give limits above zero, or leave them out")
@@ -81,6 +86,22 @@ func compileLimits(p ProblemLimits, lang Language, shape sandbox.Shape) (sandbox
 		CPU: cpu, Wall: DefaultWall(cpu), Memory: memory, Output: compileOutput,
 		Processes: int(orDefault(int64(lang.Compile.Processes), defaultProcesses)),
 		FileSize:  compileFileSize, Disk: compileDisk,
+	}, nil
+}
+
+// validationLimits are those of one call of a jury program.
+func validationLimits(p ProblemLimits, shape sandbox.Shape) (sandbox.Limits, error) {
+	memory, err := machineMemory(p.ValidationMemory, shape)
+	if err != nil {
+		return sandbox.Limits{}, err
+	}
+	cpu := p.ValidationTime
+	if cpu == 0 {
+		cpu = defaultValidationTime
+	}
+	return sandbox.Limits{
+		CPU: cpu, Wall: DefaultWall(cpu), Memory: memory, Output: orDefault(p.ValidationOutput, defaultValidationOutput),
+		Processes: validationProcesses, FileSize: fileSizeCap, Disk: diskCap,
 	}, nil
 }
 

@@ -32,7 +32,11 @@ type fakeMachines struct {
 	writes []string
 }
 
-func (f *fakeMachines) Create(_ context.Context, template string) (judge.Machine, error) {
+func (f *fakeMachines) Connect(context.Context, judge.Machine, judge.Machine) (judge.Wire, error) {
+	return nil, fault.Errorf(fault.Unsupported, "fake machines cannot be connected")
+}
+
+func (f *fakeMachines) Create(_ context.Context, req judge.MachineRequest) (judge.Machine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.createErrs) > 0 {
@@ -42,7 +46,7 @@ func (f *fakeMachines) Create(_ context.Context, template string) (judge.Machine
 			return nil, err
 		}
 	}
-	m := &fakeMachine{owner: f, template: template, id: len(f.made) + 1, files: map[string]fakeFile{}, dirs: map[string]bool{}}
+	m := &fakeMachine{owner: f, template: req.Template, id: len(f.made) + 1, files: map[string]fakeFile{}, dirs: map[string]bool{}}
 	f.made = append(f.made, m)
 	return m, nil
 }
@@ -89,6 +93,22 @@ func (m *fakeMachine) WriteFile(_ context.Context, path string, r io.Reader, mod
 func (m *fakeMachine) MakeDir(_ context.Context, path string, _ fs.FileMode) error {
 	m.dirs[path] = true
 	return m.alive()
+}
+
+func (m *fakeMachine) ReadFile(_ context.Context, path string) (io.ReadCloser, error) {
+	f, ok := m.files[path]
+	if !ok {
+		return nil, fault.Errorf(fault.NotFound, "%s does not exist", path)
+	}
+	return io.NopCloser(bytes.NewReader(f.data)), nil
+}
+
+func (m *fakeMachine) ReadTree(context.Context, string) (io.ReadCloser, error) {
+	return nil, fault.Errorf(fault.Unsupported, "fake machines have no trees")
+}
+
+func (m *fakeMachine) WriteTree(context.Context, string, io.Reader) error {
+	return fault.Errorf(fault.Unsupported, "fake machines have no trees")
 }
 
 func (m *fakeMachine) Remove(_ context.Context, path string) error {

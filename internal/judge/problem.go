@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
+	"strings"
 	"time"
 
 	"assay/internal/fault"
@@ -56,6 +57,21 @@ type Problem struct {
 	InputValidators []Program
 	// Inference says how to find Limits.CPU where the package leaves it out.
 	Inference *Inference
+}
+
+// checkerText names what decides, for records.
+func (p Problem) checkerText() string {
+	var names []string
+	if p.Interactor != nil {
+		names = append(names, string(p.Interactor.Protocol)+" interactor "+p.Interactor.Name)
+	}
+	for _, c := range p.Checkers {
+		names = append(names, string(c.Protocol)+" checker "+c.Name)
+	}
+	if len(names) == 0 && p.Checker != nil {
+		return p.Checker.Describe()
+	}
+	return strings.Join(names, ", ")
 }
 
 // ProblemLimits are what the problem asks for. Zero is "not given".

@@ -16,6 +16,8 @@ type Run struct {
 	Reason string `json:"reason,omitempty"`
 	// FailedCase is the number, from 1, of the case that decided; 0 for none.
 	FailedCase int `json:"failed_case,omitempty"`
+	// Score is set for a problem with scores.
+	Score *Score `json:"score,omitempty"`
 	// TimeUS and MemoryBytes are the largest of the cases.
 	TimeUS      int64 `json:"time_us"`
 	MemoryBytes int64 `json:"memory_bytes"`
@@ -29,6 +31,8 @@ type Run struct {
 
 	Compile CompileResult `json:"compile"`
 	Cases   []CaseResult  `json:"cases"`
+	// Groups are as in Problem.Groups; empty for a problem without.
+	Groups []GroupResult `json:"groups,omitempty"`
 	// Retries are failures of ours that a second try mended or did not.
 	Retries []Retry `json:"retries,omitempty"`
 	// Warnings are things that did not touch the verdict but should be seen to.
@@ -69,6 +73,19 @@ type LimitsInfo struct {
 	SourceMaxBytes int64 `json:"source_max_bytes"`
 }
 
+// GroupResult is the outcome of a test group.
+type GroupResult struct {
+	// Name is the path; "" is the whole problem.
+	Name    string  `json:"name"`
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"`
+	Score   *Score  `json:"score,omitempty"`
+	// Max is the most the group can give; none where it is not bounded.
+	Max *Score `json:"max,omitempty"`
+	// Static is the static validator's word on the source, where it was asked.
+	Static *CaseResult `json:"static,omitempty"`
+}
+
 // CompileResult is what the compiler did.
 type CompileResult struct {
 	Exit  sandbox.Exit  `json:"exit"`
@@ -96,8 +113,13 @@ type CaseResult struct {
 	TimeAtLeast bool  `json:"time_at_least,omitempty"`
 	WallUS      int64 `json:"wall_us"`
 	MemoryBytes int64 `json:"memory_bytes"`
-	// Attempts is how often the program ran on this case. KnifeEdge says that
-	// this was because its time lay close to the limit; the best one counts.
+	// Score is set in a group that gives its cases scores.
+	Score *Score `json:"score,omitempty"`
+	// Passes is how often the program ran on this case, one run after the
+	// other, in a multi-pass problem; time and memory are the largest.
+	Passes int `json:"passes,omitempty"`
+	// Attempts is how often the case was judged. KnifeEdge says that this was
+	// because its time lay close to the limit; the best one counts.
 	Attempts  int  `json:"attempts,omitempty"`
 	KnifeEdge bool `json:"knife_edge,omitempty"`
 	// Disturbed counts runs that were thrown away because host and guest did
@@ -106,6 +128,8 @@ type CaseResult struct {
 
 	Exit  sandbox.Exit  `json:"exit"`
 	Usage sandbox.Usage `json:"usage"`
+	// Message is what a checker wrote for whoever sent the program.
+	Message string `json:"message,omitempty"`
 	// Staff is not for contestants.
 	Staff *StaffInfo `json:"staff,omitempty"`
 }
@@ -117,7 +141,16 @@ type StaffInfo struct {
 	// Stderr is the beginning of standard error.
 	Stderr          string `json:"stderr,omitempty"`
 	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
+	// Transcript is what program and interactor said to each other in another
+	// run of the case with a recorder between them ("<" from the interactor, ">"
+	// from the program), cut at MaxTranscript bytes. TranscriptVerdict is that
+	// run's verdict where it was another one.
+	Transcript        string  `json:"transcript,omitempty"`
+	TranscriptVerdict Verdict `json:"transcript_verdict,omitempty"`
 }
+
+// MaxTranscript is how much of a conversation is kept, in bytes.
+const MaxTranscript = 64 << 10
 
 // Retry is a failure of ours and what was being done.
 type Retry struct {
@@ -131,24 +164,5 @@ func limitsInfo(run, compile sandbox.Limits, code int64) LimitsInfo {
 		Processes: run.Processes, FileSizeBytes: run.FileSize, DiskBytes: run.Disk,
 		CompileCPUUS: compile.CPU.Microseconds(), CompileWallUS: compile.Wall.Microseconds(), CompileMemory: compile.Memory,
 		SourceMaxBytes: code,
-	}
-}
-
-// conclude sets the run's verdict from its cases: our failure first, else the
-// first case that was not accepted.
-func (r *Run) conclude() {
-	if r.Verdict != "" {
-		return
-	}
-	r.Verdict, r.Reason = Accepted, ""
-	for _, c := range r.Cases {
-		r.TimeUS = max(r.TimeUS, c.TimeUS)
-		r.MemoryBytes = max(r.MemoryBytes, c.MemoryBytes)
-		if c.Verdict == Accepted || c.Verdict == Skipped {
-			continue
-		}
-		if r.Verdict == Accepted || c.Verdict == JudgeError && r.Verdict != JudgeError {
-			r.Verdict, r.Reason, r.FailedCase = c.Verdict, c.Reason, c.Number
-		}
 	}
 }

@@ -2,7 +2,11 @@ package judge
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"path"
 
 	"assay/internal/fault"
 	"assay/internal/guest"
@@ -17,15 +21,20 @@ const (
 	stderrKept = 16 << 10
 )
 
-// attempt is one run of the program on one case.
+// attempt is one judging of a case: one run of the program, or in a multi-pass
+// problem one for each pass.
 type attempt struct {
+	// exit and usage are of the pass that decided; time and memory the largest.
 	exit    sandbox.Exit
 	usage   sandbox.Usage
+	passes  int
 	check   Check
 	verdict Verdict
 	reason  string
 	stderr  string
 	stderrT bool
+	// next is the input of the next pass, when there is to be one.
+	next *spool
 }
 
 // judgeCase runs case i as often as fairness asks and fills res. An error is
@@ -60,6 +69,12 @@ func (x *session) judgeCase(ctx context.Context, i int, res *CaseResult) error {
 	best.fill(res, x.limits)
 	if res.KnifeEdge {
 		res.Reason = joinReason(res.Reason, fmt.Sprintf("close to the time limit: best of %d runs", res.Attempts))
+	}
+	if err := x.score(i, res, best.check); err != nil {
+		return err
+	}
+	if x.judge.options.Transcripts && x.problem.Interactor != nil && res.Verdict != Accepted {
+		return x.transcribe(ctx, i, res)
 	}
 	return nil
 }
@@ -117,75 +132,223 @@ func (x *session) undisturbed(ctx context.Context, i int) (a attempt, disturbed 
 	}
 }
 
-// runOnce runs the program on case i once. The input enters the machine now,
-// not earlier; the expected output never does.
+// runOnce judges case i once: a pass, and those that follow from it.
 func (x *session) runOnce(ctx context.Context, i int) (attempt, error) {
-	c := x.problem.Cases[i]
-	if err := x.bringInput(ctx, i); err != nil {
+	var whole attempt
+	for pass := 1; ; pass++ {
+		one, err := x.runPass(ctx, i, pass, whole.next, nil)
+		if whole.next != nil {
+			whole.next.close()
+		}
+		whole = whole.then(one)
+		if err != nil || one.next == nil {
+			return whole, err
+		}
+		if pass >= max(1, x.problem.Passes) {
+			one.next.close()
+			return whole, juryFaultf("the checker asks for more than %d passes", x.problem.Passes)
+		}
+	}
+}
+
+// then adds a later pass.
+func (a attempt) then(b attempt) attempt {
+	if a.passes > 0 {
+		if a.usage.CPU() > b.usage.CPU() {
+			b.usage.CPUUser, b.usage.CPUSystem = a.usage.CPUUser, a.usage.CPUSystem
+		}
+		b.usage.Wall = max(a.usage.Wall, b.usage.Wall)
+		b.usage.MemoryPeak = max(a.usage.MemoryPeak, b.usage.MemoryPeak)
+	}
+	b.passes = a.passes + 1
+	return b
+}
+
+// runPass runs the program once on case i, or on the input of a later pass. The
+// input enters the machine now, not earlier; the expected output never does.
+// record, when not nil, gets what program and interactor say to each other.
+func (x *session) runPass(ctx context.Context, i, pass int, input *spool, record *transcript) (attempt, error) {
+	if err := x.bringInput(ctx, i, input); err != nil {
 		return attempt{}, err
 	}
+	spec, err := x.runSpec(ctx, i)
+	if err != nil {
+		return attempt{}, err
+	}
+	var a attempt
+	switch {
+	case x.problem.Interactor != nil:
+		a, err = x.interact(ctx, i, pass, spec, record)
+	case len(x.problem.Checkers) > 0:
+		a, err = x.runThenCheck(ctx, i, pass, spec)
+	default:
+		a, err = x.runAndCompare(ctx, i, spec)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.verdict, a.reason = Decide(a.exit, a.usage, x.limits, a.check)
+	if a.verdict == JudgeError && !a.usage.Disagree {
+		err = fault.Errorf(fault.Unavailable, "%s", a.reason)
+	}
+	return a, err
+}
+
+// runSpec is how the program is run on case i. Files of the case lie in its
+// working directory then.
+func (x *session) runSpec(ctx context.Context, i int) (sandbox.ExecSpec, error) {
+	c := x.problem.Cases[i]
 	spec := sandbox.ExecSpec{
-		Argv: x.expand(x.lang.Run.Argv), Dir: workDir, User: "user",
-		Env:       append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + workDir, "TMPDIR=/tmp", "LANG=C.UTF-8"}, x.expand(x.lang.Run.Env)...),
-		StdinFile: inFile, Isolated: true, FreshDirs: privateDirs, Limits: x.limits,
+		Argv: append(x.expand(x.lang.Run.Argv), c.Args...), Dir: workDir, User: "user",
+		Env:       append(baseEnv(workDir), x.expand(x.lang.Run.Env)...),
+		StdinFile: inFile, Isolated: true, Limits: x.limits,
 	}
 	// A little more time than the limit, so that a run at the edge is measured
 	// and not cut; Decide judges by the limit itself.
 	spec.Limits.CPU = x.limits.CPU * 11 / 10
+	for _, d := range privateDirs {
+		if d != workDir || len(c.Files) == 0 && !x.problem.ReadOnly {
+			spec.FreshDirs = append(spec.FreshDirs, d)
+		}
+	}
+	if len(c.Files) == 0 && !x.workFiles {
+		return spec, nil
+	}
+	// Whatever an earlier run left there is gone.
+	dirMode, fileMode := fs.FileMode(0o777), fs.FileMode(0o666)
+	if x.problem.ReadOnly {
+		dirMode, fileMode = 0o755, 0o444
+	} else if len(c.Files) > 0 {
+		spec.WritableDirs = []string{workDir}
+	}
+	if err := errors.Join(x.machine.Remove(ctx, workDir), x.machine.MakeDir(ctx, workDir, dirMode)); err != nil {
+		return spec, fmt.Errorf("empty the working directory: %w", err)
+	}
+	x.workFiles = len(c.Files) > 0
+	for _, f := range c.Files {
+		to := path.Join(workDir, f.Name)
+		if dir := path.Dir(to); dir != workDir {
+			if err := x.machine.MakeDir(ctx, dir, dirMode); err != nil {
+				return spec, fmt.Errorf("make %s: %w", dir, err)
+			}
+		}
+		if err := bringBlobMode(ctx, x.machine, f.Blob, to, fileMode); err != nil {
+			return spec, err
+		}
+	}
+	return spec, nil
+}
 
+// runAndCompare runs the program while the host compares what it writes.
+func (x *session) runAndCompare(ctx context.Context, i int, spec sandbox.ExecSpec) (attempt, error) {
 	checkCtx, stopCheck := context.WithCancel(ctx)
 	defer stopCheck()
-	check := startCheck(checkCtx, x.problem.Checker, c)
-	stdout := &cappedWriter{w: check.in, left: x.limits.Output}
-	stderr := &head{max: stderrKept}
-	res, err := x.exec(ctx, spec, stdout, stderr)
-	word := check.finish()
-	if err != nil {
-		return attempt{exit: res.Exit, usage: res.Usage}, fmt.Errorf("run the program: %w", err)
+	check := startCheck(checkCtx, x.problem.Checker, x.problem.Cases[i])
+	a, err := x.runProgram(ctx, spec, check.in)
+	a.check = check.finish()
+	if err == nil && a.check.Outcome == CheckFailed {
+		err = fault.Errorf(fault.Unavailable, "the checker failed: %s", a.check.Message)
 	}
-	a := attempt{exit: res.Exit, usage: res.Usage, check: word}
+	return a, err
+}
+
+// runThenCheck runs the program, and then the checkers if its end leaves
+// anything to decide: they do not use the processor while it is measured.
+func (x *session) runThenCheck(ctx context.Context, i, pass int, spec sandbox.ExecSpec) (attempt, error) {
+	output := &spool{}
+	defer output.close()
+	a, err := x.runProgram(ctx, spec, output)
+	if err != nil || !x.undecided(a) {
+		return a, err
+	}
+	a.check, a.next, err = x.jury.check(ctx, i, output, pass == 1)
+	return a, err
+}
+
+// undecided reports whether the verdict hangs on the checker's word.
+func (x *session) undecided(a attempt) bool {
+	v, _ := Decide(a.exit, a.usage, x.limits, Check{Outcome: CheckAccepted})
+	return v == Accepted
+}
+
+// runProgram runs the program with its output going to w, up to the limit.
+func (x *session) runProgram(ctx context.Context, spec sandbox.ExecSpec, w io.Writer) (attempt, error) {
+	stdout := &cappedWriter{w: w, left: x.limits.Output}
+	stderr := &head{max: stderrKept}
+	res, err := execIn(ctx, x.machine, spec, stdout, stderr)
+	a := x.observed(res, stderr)
 	if stdout.over {
 		a.exit.OutputTruncated = true
 	}
+	if err != nil {
+		err = fmt.Errorf("run the program: %w", err)
+	}
+	return a, err
+}
+
+// observed makes an attempt of what an exec of the program gave.
+func (x *session) observed(res sandbox.Result, stderr *head) attempt {
+	a := attempt{exit: res.Exit, usage: res.Usage}
 	a.stderr, a.stderrT = stderr.text()
 	if x.lang.outOfMemory(a.exit, a.stderr) {
 		// The runtime keeps its own heap limit, which is the problem's.
 		a.exit.Cause = guest.MemoryLimit
 	}
-	if word.Outcome == CheckFailed {
-		return a, fault.Errorf(fault.Unavailable, "the checker failed: %s", word.Message)
-	}
-	a.verdict, a.reason = Decide(a.exit, a.usage, x.limits, word)
-	if a.verdict == JudgeError && !a.usage.Disagree {
-		return a, fault.Errorf(fault.Unavailable, "%s", a.reason)
-	}
-	return a, nil
+	return a
 }
 
-func (x *session) bringInput(ctx context.Context, i int) error {
+// bringInput lays the input into the machine: that of case i, or of a later
+// pass.
+func (x *session) bringInput(ctx context.Context, i int, later *spool) error {
+	if later != nil {
+		x.inputOf = -1
+		if err := x.machine.WriteFile(ctx, inFile, later.reader(), 0o444); err != nil {
+			return fmt.Errorf("write input: %w", err)
+		}
+		return nil
+	}
 	if x.inputOf == i {
 		return nil
 	}
 	x.inputOf = -1
-	in, err := x.problem.Cases[i].Input.Open()
-	if err != nil {
-		return fmt.Errorf("open input: %w", err)
+	input := x.problem.Cases[i].Input
+	if x.problem.Interactor != nil {
+		// Only the interactor may see it.
+		input = BytesBlob("empty", nil)
 	}
-	err = x.machine.WriteFile(ctx, inFile, in, 0o444)
-	if closeErr := in.Close(); err == nil {
+	if err := bringBlob(ctx, x.machine, input, inFile); err != nil {
+		return err
+	}
+	x.inputOf = i
+	return nil
+}
+
+func bringBlob(ctx context.Context, m Machine, b Blob, to string) error {
+	return bringBlobMode(ctx, m, b, to, 0o444)
+}
+
+func bringBlobMode(ctx context.Context, m Machine, b Blob, to string, mode fs.FileMode) error {
+	r, err := b.Open()
+	if err != nil {
+		return fmt.Errorf("open %s: %w", b.Name(), err)
+	}
+	err = m.WriteFile(ctx, to, r, mode)
+	if closeErr := r.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("write input: %w", err)
+		return fmt.Errorf("write %s: %w", b.Name(), err)
 	}
-	x.inputOf = i
 	return nil
 }
 
 // fill writes the outcome of an attempt into a case's result.
 func (a attempt) fill(res *CaseResult, l sandbox.Limits) {
 	res.Verdict, res.Reason = a.verdict, a.reason
-	res.Exit, res.Usage = a.exit, a.usage
+	res.Exit, res.Usage, res.Message = a.exit, a.usage, a.check.TeamMessage
+	if a.passes > 1 {
+		res.Passes = a.passes
+	}
 	res.TimeUS, res.WallUS, res.MemoryBytes = a.usage.CPU().Microseconds(), a.usage.Wall.Microseconds(), a.usage.MemoryPeak
 	if a.exit.Cause == guest.CPULimit {
 		res.TimeUS, res.TimeAtLeast = l.CPU.Microseconds(), true

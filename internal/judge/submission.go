@@ -66,8 +66,9 @@ type arranged struct {
 
 // arrange gives every file a safe name and finds the entry point. A single file
 // with an odd name gets the language's own name; of several files all must have
-// safe ones.
-func arrange(s Submission, lang Language) (arranged, error) {
+// safe ones. include are the problem's own files, which take the place of those
+// of the same name.
+func arrange(s Submission, lang Language, include map[string][]SourceFile) (arranged, error) {
 	var a arranged
 	if len(s.Files) == 0 {
 		return a, fault.Errorf(fault.Invalid, "submission %q has no files", s.Name)
@@ -78,6 +79,14 @@ func arrange(s Submission, lang Language) (arranged, error) {
 	a.files = slices.Clone(s.Files)
 	if len(a.files) == 1 && (!fileName.MatchString(a.files[0].Name) || !lang.compiles(a.files[0].Name)) {
 		a.files[0].Name = lang.SourceFile
+	}
+	added, ok := include[lang.ID]
+	if !ok {
+		added = include["default"]
+	}
+	for _, f := range added {
+		a.files = slices.DeleteFunc(a.files, func(g SourceFile) bool { return g.Name == f.Name })
+		a.files = append(a.files, f)
 	}
 	slices.SortFunc(a.files, func(x, y SourceFile) int { return strings.Compare(x.Name, y.Name) })
 	for i, f := range a.files {
@@ -93,6 +102,12 @@ func arrange(s Submission, lang Language) (arranged, error) {
 		}
 	}
 	switch {
+	case s.Entry != "" && slices.Contains(a.sources, s.Entry):
+		a.entry = s.Entry
+	case s.Entry != "" && slices.ContainsFunc(a.sources, func(n string) bool { return baseName(n) == s.Entry }):
+		a.entry = s.Entry + path.Ext(a.sources[0])
+	case s.Entry != "":
+		return a, fault.Errorf(fault.Invalid, "submission %q: the entry point %q is not among its files", s.Name, clipText(s.Entry, 80))
 	case len(a.sources) == 0:
 		return a, fault.Errorf(fault.Invalid, "submission %q has no %s source", s.Name, lang.Name).
 			WithHint("%s sources end with %s", lang.Name, strings.Join(lang.Extensions, ", "))
