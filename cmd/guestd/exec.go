@@ -32,6 +32,10 @@ type command struct {
 	cause guest.Cause // set by whoever ended it first
 	disk  int64
 	peak  int64
+	// gap is the longest time between two looks of the watch, looked when the
+	// last one was.
+	gap    time.Duration
+	looked time.Time
 
 	feeding sync.Mutex // guards fed and the writing of stdin
 	fed     int64      // bytes of stdin the pipe has taken
@@ -271,12 +275,13 @@ const peakMargin = 16 << 20
 
 // memoryPeak joins the two counts there are. The watch's is exact but looks only
 // every few milliseconds; the kernel's per-process maximum misses nothing but
-// counts too much, one process only, and begins at what guestd held when it
-// forked. So it is believed where it is so far above that the watch must have
-// missed a peak.
+// counts too much (files that are mapped, whole pieces of which one page was
+// touched), one process only, and begins at what guestd held when it forked. So
+// it is believed where it is so far above that the watch must have missed a
+// peak, and no further than memory can have been filled between two looks.
 func (c *command) memoryPeak(maxRSS int64) int64 {
 	if maxRSS > c.forkRSS+c.forkRSS/8 && maxRSS > c.peak+c.peak/4+peakMargin {
-		return maxRSS
+		return min(maxRSS, c.peak+int64(c.gap.Seconds()*fillRate))
 	}
 	return c.peak
 }

@@ -35,6 +35,7 @@ func (c *command) watch(stop <-chan struct{}) {
 		defer t.Stop()
 		wall = t.C
 	}
+	c.looked = time.Now()
 	next := time.NewTimer(watchFirst) // short programs have a memory peak too
 	defer next.Stop()
 	for {
@@ -55,8 +56,10 @@ func (c *command) look() time.Duration {
 	l := c.spec.Limits
 	wait := watchMax
 	mem := c.group.memory()
+	now := time.Now()
 	c.mu.Lock()
 	c.peak = max(c.peak, mem)
+	c.gap, c.looked = max(c.gap, now.Sub(c.looked)), now
 	c.mu.Unlock()
 	// A command without a limit of its own must not take the machine with it.
 	limit := l.Memory
