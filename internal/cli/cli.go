@@ -29,13 +29,14 @@ import (
 type root struct {
 	globals
 
-	Run      runCmd      `cmd:"" help:"Run one command in a fresh machine."`
-	Sandbox  sandboxCmd  `cmd:"" help:"Make and use sandboxes that outlive one command."`
-	Judge    judgeCmd    `cmd:"" help:"Judge submissions against a problem package."`
-	Bench    benchCmd    `cmd:"" help:"Measure this host."`
-	Doctor   doctorCmd   `cmd:"" help:"Check this host and name what is missing, with its remedy."`
-	Template templateCmd `cmd:"" help:"Build, list, show, remove and import templates."`
-	Version  versionCmd  `cmd:"" help:"Show the versions of Assay and its drivers."`
+	Run       runCmd       `cmd:"" help:"Run one command in a fresh machine."`
+	Sandbox   sandboxCmd   `cmd:"" help:"Make and use sandboxes that outlive one command."`
+	Judge     judgeCmd     `cmd:"" help:"Judge submissions against a problem package."`
+	Bench     benchCmd     `cmd:"" help:"Measure this host."`
+	Doctor    doctorCmd    `cmd:"" help:"Check this host and name what is missing, with its remedy."`
+	Languages languagesCmd `cmd:"" help:"List the languages of the judge and their versions."`
+	Template  templateCmd  `cmd:"" help:"Build, list, show, remove and import templates."`
+	Version   versionCmd   `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 
 // globals are the flags of every command.

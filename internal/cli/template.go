@@ -20,6 +20,7 @@ type templateCmd struct {
 	Build  templateBuildCmd  `cmd:"" help:"Build a template, or find it built."`
 	List   templateListCmd   `cmd:"" aliases:"ls" help:"List all templates."`
 	Show   templateShowCmd   `cmd:"" help:"Show one template's definition and what was built of it."`
+	Test   templateTestCmd   `cmd:"" help:"Judge the self-test of each language of a built template."`
 	Rm     templateRmCmd     `cmd:"" help:"Remove what was built of a template, and its definition if it was imported."`
 	Import templateImportCmd `cmd:"" help:"Keep a definition, an OCI image or a root filesystem tar under a name."`
 }
@@ -85,7 +86,8 @@ func (w *buildView) finish(outcome string) {
 }
 
 type templateBuildCmd struct {
-	Names []string `arg:"" name:"template" help:"Names, or definition files (*.yaml)."`
+	Names  []string `arg:"" name:"template" help:"Names, or definition files (*.yaml)."`
+	NoTest bool     `name:"no-test" help:"Do not judge the self-tests of the template's languages."`
 }
 
 type builtTemplate struct {
@@ -112,6 +114,12 @@ func (c templateBuildCmd) Run(ctx context.Context, env *Env) error {
 			return fmt.Errorf("look at image of %s: %w", t.Name, err)
 		}
 		built = append(built, builtTemplate{t, info.Size(), time.Since(start).Milliseconds()})
+		if c.NoTest {
+			continue
+		}
+		if err := testBuilt(ctx, env, store, name, t); err != nil {
+			return err
+		}
 	}
 	if env.JSON {
 		return env.PrintJSON(built)

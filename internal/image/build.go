@@ -59,14 +59,28 @@ func (s *Store) Build(ctx context.Context, name string, obs Observer) (sandbox.T
 	if err := s.build(ctx, p, obs); err != nil {
 		return sandbox.Template{}, s.diskFault(fmt.Errorf("build template %s: %w", p.name, err), 0)
 	}
-	t := sandbox.Template{
-		Name: p.name, Digest: p.digest, Image: s.path(dirImages, hexOf(p.image), imageName),
-		Shape: p.def.Shape.engine(), Warm: p.def.Warm, Snapshots: s.path(dirSnapshots, hexOf(p.digest)),
-	}
+	t := s.template(p)
 	if err := os.MkdirAll(t.Snapshots, 0o755); err != nil {
 		return sandbox.Template{}, s.diskFault(fmt.Errorf("build template %s: %w", p.name, err), 0)
 	}
 	return t, nil
+}
+
+// Built reports whether Build would find the template made already, and makes
+// nothing. Its errors are those of Build for the definition.
+func (s *Store) Built(ctx context.Context, name string) (bool, error) {
+	p, err := s.plan(ctx, name, silent{})
+	if err != nil {
+		return false, err
+	}
+	return s.hasImage(p.image), nil
+}
+
+func (s *Store) template(p *plan) sandbox.Template {
+	return sandbox.Template{
+		Name: p.name, Digest: p.digest, Image: s.path(dirImages, hexOf(p.image), imageName),
+		Shape: p.def.Shape.engine(), Warm: p.def.Warm, Snapshots: s.path(dirSnapshots, hexOf(p.digest)),
+	}
 }
 
 // build makes the image of p unless it is there. Lock order: image, tree.

@@ -1,0 +1,3 @@
+public class Program {
+    public static int Main() { return 7; }
+}

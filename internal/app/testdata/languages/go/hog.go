@@ -1,0 +1,13 @@
+package main
+
+var all [][]byte
+
+func main() {
+	for {
+		b := make([]byte, 1<<20)
+		for i := range b {
+			b[i] = 1
+		}
+		all = append(all, b)
+	}
+}

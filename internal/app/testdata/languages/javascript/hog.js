@@ -1,0 +1,2 @@
+const all = []
+for (;;) all.push(new Array(1 << 17).fill(1.5))

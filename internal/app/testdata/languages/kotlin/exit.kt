@@ -1,0 +1,3 @@
+fun main() {
+    System.exit(7)
+}
