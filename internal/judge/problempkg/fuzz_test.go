@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"assay/internal/fault"
+	"assay/internal/judge"
 )
 
 func memoryTree(files map[string]string) (*tree, error) {
@@ -41,12 +42,18 @@ func FuzzMetadata(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := readMetadata(tree)
+		langs, err := judge.DefaultLanguages()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := readMetadata(tree, langs)
 		wantKind(t, err)
 		if err == nil && (m.limits.Memory < 0 || m.limits.CPU < 0 || m.limits.Output < 0) {
 			t.Errorf("negative limits from %q", text)
 		}
-		wantKind(t, tree.checkTestdata())
+		r := &reader{t: tree, pkg: &Package{}}
+		_, err = r.testdata("data", testdata{})
+		wantKind(t, err)
 	})
 }
 
@@ -103,7 +110,7 @@ func FuzzTag(f *testing.F) {
 	f.Add([]byte("// @EXPECTED_RESULTS@: WA, TLE"))
 	f.Add([]byte("@EXPECTED_RESULTS@"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if words, ok := findTag(data); ok {
+		if words, ok := findTag(data, resultsTag); ok {
 			e, unknown := tagExpectation(words)
 			if unknown == "" && e.Label == "" {
 				t.Error("an expectation without a label")

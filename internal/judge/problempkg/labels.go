@@ -3,110 +3,99 @@ package problempkg
 import (
 	"bytes"
 	"fmt"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 
-	"assay/internal/fault"
 	"assay/internal/judge"
 )
 
-// Caps on the sources of labelled submissions, in bytes.
+// The tags in sources that say what they must do.
 const (
-	maxSource      = 4 << 20
-	maxAllSources  = 256 << 20
-	expectationTag = "@EXPECTED_RESULTS@"
+	resultsTag = "@EXPECTED_RESULTS@"
+	scoreTag   = "@EXPECTED_SCORE@"
+	gradesTag  = "@EXPECTED_GRADES@"
 )
 
-// submissions reads submissions/<folder>/<file or folder of files>.
-func (t *tree) submissions() ([]Labelled, error) {
-	var list []Labelled
-	var total int64
-	for _, name := range t.names {
-		rest, ok := strings.CutPrefix(name, "submissions/")
-		if !ok {
-			continue
-		}
-		parts := strings.Split(rest, "/")
-		if len(parts) < 2 {
-			if name != "submissions/submissions.yaml" {
-				t.warn("%s is ignored: it lies in no folder that says what it must do", name)
+// tags are the words of the first tag of each kind in a submission's files.
+type tags struct{ results, score, grades []string }
+
+func readTags(files []judge.SourceFile) tags {
+	var t tags
+	for _, f := range files {
+		for _, k := range []struct {
+			tag  string
+			into *[]string
+		}{{resultsTag, &t.results}, {scoreTag, &t.score}, {gradesTag, &t.grades}} {
+			if words, ok := findTag(f.Data, k.tag); ok && *k.into == nil {
+				*k.into = words
 			}
-			continue
-		}
-		if total += t.files[name].size; total > maxAllSources {
-			return nil, fault.Errorf(fault.Invalid, "the submissions have more than %d bytes", int64(maxAllSources))
-		}
-		data, err := t.text(name, maxSource)
-		if err != nil {
-			return nil, err
-		}
-		where := path.Join("submissions", parts[0], parts[1])
-		if n := len(list); n == 0 || list[n-1].Path != where {
-			list = append(list, Labelled{Path: where, Submission: judge.Submission{Name: path.Join(parts[0], parts[1])}})
-		}
-		s := &list[len(list)-1].Submission
-		base := strings.Join(parts[1:], "/")
-		if len(parts) > 2 {
-			base = strings.Join(parts[2:], "/")
-		}
-		s.Files = append(s.Files, judge.SourceFile{Name: base, Data: data})
-	}
-	for i := range list {
-		e, warnings := expectation(list[i], strings.Split(list[i].Path, "/")[1])
-		list[i].Expectation = e
-		for _, w := range warnings {
-			t.warn("%s", w)
 		}
 	}
-	return list, nil
+	// Some packages write verdicts where a score would stand.
+	if len(t.score) > 0 {
+		if _, err := judge.ParseScore(t.score[0]); err != nil {
+			if t.results == nil {
+				t.results = t.score
+			}
+			t.score = nil
+		}
+	}
+	return t
 }
 
 // expectation says what a submission must do: its tag, if it has one, else the
-// folder it lies in (empty for none).
+// folder it lies in (empty for none), by the legacy format.
 func expectation(l Labelled, folder string) (e judge.Expectation, warnings []string) {
-	for _, f := range l.Submission.Files {
-		words, ok := findTag(f.Data)
-		if !ok {
-			continue
+	t := readTags(l.Submission.Files)
+	labelled := false
+	if t.results != nil {
+		var unknown string
+		if e, unknown = tagExpectation(t.results); unknown == "" {
+			labelled = true
+		} else {
+			warnings = append(warnings, fmt.Sprintf("%s: %s: %q is not known; the tag is ignored", l.Path, resultsTag, clip(unknown)))
 		}
-		e, unknown := tagExpectation(words)
-		if unknown == "" {
-			return e, warnings
-		}
-		warnings = append(warnings, fmt.Sprintf("%s: %s: %q is not known; the tag is ignored", l.Path, expectationTag, clip(unknown)))
 	}
-	if e, ok := folderExpectations[folder]; ok {
+	if known, ok := folderExpectations[folder]; ok && !labelled {
+		e, labelled = known, true
 		e.Label = folder
-		return e, warnings
 	}
-	if folder != "" {
+	if len(t.score) > 0 {
+		s, err := judge.ParseScore(t.score[0])
+		if err == nil {
+			labelled = true
+			e.Low, e.High = &s, &s
+			e.Label = strings.TrimPrefix(e.Label+", "+scoreTag+": "+t.score[0], ", ")
+		}
+	}
+	if !labelled && folder != "" && t.grades == nil {
 		warnings = append(warnings, l.Path+": nothing says what it must do")
 	}
-	return judge.Expectation{}, warnings
+	return e, warnings
 }
 
-var tagLine = regexp.MustCompile(expectationTag + `:?[ \t]*([^\r\n]*)`)
-
-// findTag gives the words of the first tag in a source.
-func findTag(data []byte) (words []string, ok bool) {
-	i := bytes.Index(data, []byte(expectationTag))
+// findTag gives the words of the first such tag in a source.
+func findTag(data []byte, tag string) (words []string, ok bool) {
+	i := bytes.Index(data, []byte(tag))
 	if i < 0 {
 		return nil, false
 	}
-	m := tagLine.FindSubmatch(data[i:min(len(data), i+1000)])
-	if m == nil {
-		return nil, false
+	line, _, _ := bytes.Cut(data[i+len(tag):min(len(data), i+1000)], []byte("\n"))
+	text := strings.ReplaceAll(string(bytes.TrimPrefix(line, []byte(":"))), "\r", "")
+	if tag == resultsTag || tag == scoreTag {
+		words = strings.Split(text, ",")
+	} else {
+		words = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 	}
-	for _, w := range strings.Split(string(m[1]), ",") {
+	var kept []string
+	for _, w := range words {
 		// Ends of comments stay on the line in some languages.
 		w = strings.TrimSpace(strings.TrimRight(strings.TrimSpace(w), "*/-># "))
 		if w != "" {
-			words = append(words, w)
+			kept = append(kept, w)
 		}
 	}
-	return words, len(words) > 0
+	return kept, len(kept) > 0
 }
 
 // tagWords are the names seen in tags, by what they allow. Where the name is
@@ -126,7 +115,7 @@ var tagWords = map[string][]judge.Verdict{
 
 // tagExpectation reads the words of a tag; unknown is the first it cannot.
 func tagExpectation(words []string) (e judge.Expectation, unknown string) {
-	e.Label = expectationTag + ": " + strings.Join(words, ", ")
+	e.Label = resultsTag + ": " + strings.Join(words, ", ")
 	for _, w := range words {
 		verdicts, ok := tagWords[strings.ReplaceAll(strings.ToUpper(w), "_", "-")]
 		if !ok {
@@ -163,11 +152,15 @@ var folderExpectations = func() map[string]judge.Expectation {
 		"memory_limit":        {Permitted: list{ac, mle}, Required: list{mle}},
 		"output_limit":        {Permitted: list{ac, ole}, Required: list{ole}},
 		"no_output":           {Permitted: list{ac, wa}, Required: list{wa}},
+		"brute_force":         {Permitted: list{ac, tle, re, mle, ole}, Required: list{tle, re, mle, ole}},
+		"partially_accepted":  {Final: list{ac}},
+		"mixed":               {},
 	}
 	for other, same := range map[string]string{
 		"slow_accepted": "accepted", "pass": "accepted", "runtime_error": "run_time_error", "time_limit": "time_limit_exceeded",
 		"compile_error": "compiler_error", "compilation_error": "compiler_error",
 		"memory_limit_exceeded": "memory_limit", "output_limit_exceeded": "output_limit",
+		"mixed-verdicts": "mixed", "multiple": "mixed", "check_manually": "mixed", "partial": "mixed",
 	} {
 		m[other] = m[same]
 	}

@@ -20,6 +20,8 @@ type Package struct {
 	Problem judge.Problem
 	// Submissions are the labelled ones, sorted by path.
 	Submissions []Labelled
+	// Proofs are cases that the validators themselves are tried on (2025-09).
+	Proofs []Proof
 	// Warnings are things that are odd but do no harm, for people.
 	Warnings []string
 
@@ -32,6 +34,39 @@ type Labelled struct {
 	Path        string
 	Submission  judge.Submission
 	Expectation judge.Expectation
+	// Bounds are what its run times say about the time limit, where that is
+	// inferred or checked; none means that it is not used for that.
+	Bounds []TimeBound
+}
+
+// TimeBound is what the slowest of some cases says about the time limit.
+type TimeBound struct {
+	// Upper says that the program must exceed the limit there; else it must stay
+	// inside.
+	Upper bool
+	// Cases are indexes in Problem.Cases; nil is all.
+	Cases []int
+}
+
+// ProofKind is what a case for the validators must show.
+type ProofKind string
+
+// The kinds of proof.
+const (
+	// InvalidInput must be refused by at least one input validator.
+	InvalidInput ProofKind = "invalid_input"
+	// InvalidOutput must be rejected by the output validator, ValidOutput
+	// accepted; the input of both is valid.
+	InvalidOutput ProofKind = "invalid_output"
+	ValidOutput   ProofKind = "valid_output"
+)
+
+// Proof is a case that is no test of submissions. Case.Answer is empty for an
+// InvalidInput; Output is what a program might have written, of the other kinds.
+type Proof struct {
+	Kind   ProofKind
+	Case   judge.Case
+	Output judge.Blob
 }
 
 // Close frees the folder or zip. The problem's cases cannot be read afterwards.
@@ -46,9 +81,10 @@ type Options struct {
 // Load reads a package with no options: see Options.Load.
 func Load(path string) (*Package, error) { return Options{}.Load(path) }
 
-// Load reads the package in a folder or in a .zip or .kpp file. Kinds of error:
-// NotFound when nothing is there, Invalid for a package that is wrong or
-// hostile, Unsupported for one that needs what Assay does not do yet.
+// Load reads the package in a folder or in a .zip or .kpp file. A package that
+// gives no time limit has Limits.CPU zero and says in Inference how to find it.
+// Kinds of error: NotFound when nothing is there, Invalid for a package that is
+// wrong or hostile, Unsupported for one that needs what Assay does not do.
 func (o Options) Load(path string) (*Package, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -92,6 +128,17 @@ func inPackage(path string, err error) error {
 	return fault.Errorf(fault.KindOf(err), "problem package %s: %w", path, err)
 }
 
+// reader reads one package.
+type reader struct {
+	t     *tree
+	langs *judge.Languages
+	meta  metadata
+	side  sideFiles
+	pkg   *Package
+	// programBytes counts what the jury's programs and included code hold.
+	programBytes int64
+}
+
 // read makes a package of a tree.
 func (o Options) read(raw rawTree, name string) (*Package, error) {
 	t, err := raw.resolve()
@@ -102,62 +149,90 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 		return nil, fault.Errorf(fault.Invalid, "the package is empty").
 			WithHint("a package holds at least problem.yaml and data/secret with one case")
 	}
-	meta, err := readMetadata(t)
+	langs, err := judge.DefaultLanguages()
 	if err != nil {
 		return nil, err
 	}
-	side, err := readSideFiles(t)
-	if err != nil {
+	r := &reader{t: t, langs: langs, pkg: &Package{Problem: judge.Problem{ShortName: name, Checker: checker.Default{}}}}
+	if err := r.read(); err != nil {
 		return nil, err
 	}
-	if err := refuseUnsupported(t); err != nil {
-		return nil, err
+	p := &r.pkg.Problem
+	if p.Name == "" {
+		p.Name = p.ShortName
 	}
-	flags := strings.Fields(meta.validatorFlags)
-	if _, err := checker.ParseOptions(flags); err != nil {
-		return nil, at("problem.yaml", meta.validatorFlagsLine, err)
+	if p.Limits.CPU == 0 {
+		p.Limits.CPU = o.TimeLimit
 	}
-	version, err := t.digest()
-	if err != nil {
-		return nil, err
+	if p.Limits.CPU == 0 && p.Inference == nil {
+		return nil, fault.Errorf(fault.Invalid, "the package gives no time limit")
 	}
-	cases, err := t.cases()
-	if err != nil {
-		return nil, err
-	}
-	for i := range cases {
-		cases[i].CheckerArgs = flags
-	}
-	subs, err := t.submissions()
-	if err != nil {
-		return nil, err
-	}
-	p := &Package{
-		Problem: judge.Problem{
-			ShortName: name, Name: meta.name, Version: version, Limits: meta.limits, Cases: cases, Checker: checker.Default{},
-		},
-		Submissions: subs,
-	}
-	if side.shortName != "" {
-		p.Problem.ShortName = side.shortName
-	}
-	if p.Problem.Name == "" {
-		p.Problem.Name = p.Problem.ShortName
-	}
-	if p.Problem.Limits.CPU, err = o.timeLimit(t, meta, side); err != nil {
-		return nil, err
-	}
-	p.Warnings = t.warnings
-	return p, nil
+	r.pkg.Warnings = t.warnings
+	return r.pkg, nil
 }
 
-// timeLimit takes the limit that the package gives. The format would have it
-// inferred from the accepted submissions otherwise, which needs runs.
-func (o Options) timeLimit(t *tree, meta metadata, side sideFiles) (time.Duration, error) {
+// read reads a package of any format.
+func (r *reader) read() (err error) {
+	if r.meta, err = readMetadata(r.t, r.langs); err != nil {
+		return err
+	}
+	if r.side, err = readSideFiles(r.t); err != nil {
+		return err
+	}
+	if r.meta.validatorFlags == "" && len(r.side.special) == 0 {
+		r.meta.validatorFlags = strings.Join(r.side.compareArgs, " ")
+	}
+	p := &r.pkg.Problem
+	p.Name, p.Limits, p.Languages, p.Scoring, p.Passes = r.meta.name, r.meta.limits, r.meta.languages, r.meta.scoring, r.meta.passes
+	p.ReadOnly = r.meta.rules && !r.meta.writing
+	p.Inference = &r.meta.inference
+	if r.side.shortName != "" {
+		p.ShortName = r.side.shortName
+	}
+	p.Limits.CPU = r.timeLimit()
+	if p.Version, err = r.t.digest(); err != nil {
+		return err
+	}
+	if err := r.validators(); err != nil {
+		return err
+	}
+	if p.Include, err = r.include(); err != nil {
+		return err
+	}
+	grading, err := r.gradingFormat()
+	if err != nil {
+		return err
+	}
+	if grading {
+		err = r.rulesData()
+	} else {
+		err = r.legacyData()
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.checkFlags(); err != nil {
+		return err
+	}
+	if r.meta.rules {
+		if r.pkg.Proofs, err = r.proofs(); err != nil {
+			return err
+		}
+	}
+	r.warnOfStatement()
+	return r.submissions()
+}
+
+// timeLimit takes the limit that the package gives, or 0.
+func (r *reader) timeLimit() time.Duration {
 	given := []struct {
 		from string
 		d    time.Duration
-	}{{".timelimit", side.dotTimeLimit}, {"domjudge-problem.ini", side.iniTimeLimit}, {"problem.yaml", meta.limits.CPU}}
+	}{{".timelimit", r.side.dotTimeLimit}, {"domjudge-problem.ini", r.side.iniTimeLimit}, {"problem.yaml", r.meta.limits.CPU}}
+	if r.meta.rules {
+		// The format's own key counts before files that other systems add.
+		given[0], given[2] = given[2], given[0]
+	}
 	var limit time.Duration
 	var from string
 	for _, g := range given {
@@ -166,26 +241,8 @@ func (o Options) timeLimit(t *tree, meta metadata, side sideFiles) (time.Duratio
 		case limit == 0:
 			limit, from = g.d, g.from
 		case g.d != limit:
-			t.warn("%s says %s and %s says %s: the first counts", from, limit, g.from, g.d)
+			r.t.warn("%s says %s and %s says %s: the first counts", from, limit, g.from, g.d)
 		}
 	}
-	if limit == 0 {
-		limit = o.TimeLimit
-	}
-	if limit == 0 {
-		return 0, fault.Errorf(fault.Unsupported, "the package gives no time limit, and finding one from its submissions is not supported yet").
-			WithHint("write the limit in seconds into a file .timelimit beside problem.yaml")
-	}
-	return limit, nil
-}
-
-// refuseUnsupported refuses parts of the format that would change verdicts and
-// that nothing here honours yet.
-func refuseUnsupported(t *tree) error {
-	for _, name := range t.names {
-		if strings.HasPrefix(name, "include/") {
-			return fault.Errorf(fault.Unsupported, "%s: code added to submissions (include/) is not supported yet", name)
-		}
-	}
-	return t.checkTestdata()
+	return limit
 }

@@ -14,6 +14,9 @@ import (
 type sideFiles struct {
 	dotTimeLimit, iniTimeLimit time.Duration
 	shortName                  string
+	// special are the programs that the ini names, which may lie in the package.
+	special     []iniLine
+	compareArgs []string
 }
 
 func readSideFiles(t *tree) (sideFiles, error) {
@@ -51,9 +54,11 @@ func readSideFiles(t *tree) (sideFiles, error) {
 			}
 		case "special_run", "special_compare":
 			if l.value != "" {
-				return s, fault.Errorf(fault.Unsupported, "%s:%d: %s is not supported yet", ini, l.line, l.key)
+				s.special = append(s.special, l)
 			}
-		case "name", "color", "points", "allow_submit", "allow_judge", "probid", "cid", "special_compare_args":
+		case "special_compare_args":
+			s.compareArgs = strings.Fields(l.value)
+		case "name", "color", "points", "allow_submit", "allow_judge", "probid", "cid":
 		default:
 			t.warn("%s:%d: key %q is not known and is ignored", ini, l.line, clip(l.key))
 		}

@@ -189,6 +189,10 @@ func (w *walker) walk(real, shown string, depth int) error {
 			continue
 		}
 		target, err := w.follow(path.Join(real, base))
+		if err != nil && idle[strings.Split(name, "/")[0]] {
+			w.out.warn("%s; it is ignored, since no verdict needs it", err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -209,6 +213,13 @@ func (w *walker) walk(real, shown string, depth int) error {
 		w.out.files[name] = &file{size: e.size, open: e.open}
 	}
 	return nil
+}
+
+// idle are files and folders at the top that are for people or other programs.
+// A link that leads out of the package is left out there, and refused elsewhere.
+var idle = map[string]bool{
+	"problem.pdf": true, "problem_statement": true, "statement": true, "attachments": true, "solution": true, "generators": true,
+	"answer_validators": true, "input_visualizer": true, "output_visualizer": true,
 }
 
 // absent reports whether the format treats the name as not there.

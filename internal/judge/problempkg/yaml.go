@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"assay/internal/fault"
+	"assay/internal/judge"
 )
 
 // maxFlow bounds brackets and braces, which the parser nests.
@@ -215,3 +216,56 @@ func (f field) number(limit float64) (float64, error) {
 	}
 	return v, nil
 }
+
+// texts gives a list of texts; a single text is a list of one.
+func (f field) texts() ([]string, error) {
+	seq, ok := f.node.(*ast.SequenceNode)
+	if !ok {
+		s, err := f.text()
+		if err != nil {
+			return nil, f.wrong("expected text, or a list of texts")
+		}
+		return []string{s}, nil
+	}
+	list := []string{}
+	for _, n := range seq.Values {
+		item := f
+		item.node, item.line = n, lineOf(n)
+		s, err := item.text()
+		if err != nil {
+			return nil, item.wrong("expected a list of texts")
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// empty reports whether the key has no value.
+func (f field) empty() bool {
+	_, null := f.node.(*ast.NullNode)
+	return f.node == nil || null
+}
+
+// yes gives the value as true or false.
+func (f field) yes() (bool, error) {
+	if b, ok := f.node.(*ast.BoolNode); ok {
+		return b.Value, nil
+	}
+	return false, f.wrong("expected true or false")
+}
+
+// score gives the value as an exact number of points, as it is written.
+func (f field) score() (judge.Score, error) {
+	text, err := f.text()
+	if err != nil {
+		return judge.Score{}, err
+	}
+	s, err := judge.ParseScore(text)
+	if err != nil {
+		return s, f.wrong("expected a decimal number")
+	}
+	return s, nil
+}
+
+// last is the key without those it lies in.
+func (f field) last(parent field) string { return strings.TrimPrefix(f.key, parent.key+".") }
