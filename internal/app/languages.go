@@ -37,6 +37,9 @@ type LanguageCheck struct {
 const (
 	versionWall = 30 * time.Second
 	maxVersion  = 4 << 10
+	// versionStack is less than what runtimes that touch all of their stack (Ruby)
+	// find, in bytes.
+	versionStack = 64 << 20
 )
 
 // Versions runs the version command of each language that the template has by
@@ -156,7 +159,7 @@ func (e *Engine) versions(ctx context.Context, t sandbox.Template, languages []j
 		res, err := s.Exec(ctx, sandbox.ExecSpec{
 			Argv: l.Version, Dir: "/tmp", User: "user", KeepOutput: true,
 			Env:    []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"},
-			Limits: sandbox.Limits{Wall: versionWall, Output: maxVersion},
+			Limits: sandbox.Limits{Wall: versionWall, Output: maxVersion, Stack: versionStack},
 		}, guest.IO{Stdout: &out, Stderr: &out})
 		if err != nil {
 			return nil, fmt.Errorf("version of %s: %w", l.Name, err)

@@ -1,15 +1,19 @@
 package judge_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"assay/internal/fault"
 	"assay/internal/judge"
+	"assay/templates"
 )
 
 func languages(t *testing.T) *judge.Languages {
@@ -29,6 +33,8 @@ func TestDetectLanguage(t *testing.T) {
 		want  string // empty: Invalid
 	}{
 		"c": {"a.c", "c"}, "cpp": {"a.cpp", "cpp"}, "cc": {"a.cc", "cpp"}, "python": {"a.py", "python3"}, "java": {"Main.java", "java"},
+		"rust": {"a.rs", "rust"}, "kotlin": {"a.kt", "kotlin"}, "shell": {"a.sh", "bash"}, "ocaml_interface": {"a.ml a.mli", "ocaml"},
+		"dialects_are_by_name": {"a.cpp b.cc", "cpp"}, "pypy_is_by_name": {"a.py3", "python3"},
 		"upper_c_is_cpp": {"a.C", "cpp"}, "with_header": {"a.cpp b.h", "cpp"}, "header_first": {"a.h b.c", "c"}, "two_sources": {"a.c b.c", "c"},
 		"mixed": {"a.c b.py", ""}, "header_only": {"a.h", ""}, "object": {"a.o", ""}, "elf_beside": {"a.c b", ""}, "none": {"Makefile", ""},
 		"header_of_another": {"a.py b.h", ""}, "no_extension": {"py", ""}, "dot": {"a.", ""},
@@ -59,19 +65,82 @@ func TestUnknownLanguageNamesTheKnown(t *testing.T) {
 	}
 }
 
+func TestLanguageAliases(t *testing.T) {
+	t.Parallel()
+	langs := languages(t)
+	for alias, want := range map[string]string{
+		"cpp": "cpp", "C++": "cpp", "cpp.g++17": "cpp17", "cpp.g++20": "cpp", "python": "python3", "python.3": "python3", "pypy": "pypy3",
+		"java11": "java", "pas.fpc": "pascal", "kt": "kotlin", "js": "javascript", "ts": "typescript", "c#": "csharp", "golang": "go",
+	} {
+		if l, err := langs.ByID(alias); err != nil || l.ID != want {
+			t.Errorf("ByID(%s) = %q, %v, want %s", alias, l.ID, err, want)
+		}
+	}
+}
+
+// TestLanguageData holds what every language must have, and that the built-in
+// templates list the languages that name them.
+func TestLanguageData(t *testing.T) {
+	t.Parallel()
+	langs := languages(t)
+	const atLeast = "bash c cpp cpp17 cpp23 csharp go haskell java javascript kotlin lua ocaml pascal perl php pypy3 python3 ruby rust scala typescript"
+	if got := strings.Join(langs.IDs(), " "); got != atLeast {
+		t.Errorf("languages: %s", got)
+	}
+	word := regexp.MustCompile(`\{[a-z_]+\}`)
+	known := []string{"{sources}", "{out}", "{program}", "{entry}", "{class}", "{dir}", "{memory_mib}"}
+	for _, id := range langs.IDs() {
+		l, err := langs.ByID(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(l.Version) == 0 || l.SelfTest.Source == "" || l.SelfTest.Output == "" {
+			t.Errorf("%s: no version command or self-test", id)
+		}
+		all := slices.Concat(l.Compile.Argv, l.Compile.Env, l.Run.Argv, l.Run.Env)
+		for _, w := range word.FindAllString(strings.Join(all, " "), -1) {
+			if !slices.Contains(known, w) {
+				t.Errorf("%s: unknown word %s", id, w)
+			}
+		}
+		text := strings.Join(l.Compile.Argv, " ")
+		if !strings.Contains(text, "{sources}") && !strings.Contains(text, "{entry}") {
+			t.Errorf("%s: the compiler gets no source", id)
+		}
+		if kept := strings.Contains(strings.Join(all, " "), "{out}"); kept != (len(l.Compile.Program) > 0) {
+			t.Errorf("%s: {out} and compile.program do not go together", id)
+		}
+		runs := strings.Join(l.Run.Argv, " ")
+		if want := map[bool]string{true: "{program}", false: "{entry}"}[len(l.Compile.Program) > 0]; !strings.Contains(runs, want) {
+			t.Errorf("%s: run.argv has no %s", id, want)
+		}
+		// A word in the middle of a shell script could be text of a contestant.
+		for _, argv := range [][]string{l.Compile.Argv, l.Run.Argv} {
+			if i := slices.Index(argv, "-c"); i == 1 && word.MatchString(argv[2]) {
+				t.Errorf("%s: a script must get its words as arguments or environment: %s", id, argv[2])
+			}
+		}
+		data, err := fs.ReadFile(templates.FS, l.Template+".yaml")
+		if err != nil || !regexp.MustCompile(`(?m)^languages: .*\b`+id+`\b`).Match(data) {
+			t.Errorf("%s: template %s does not list it (%v)", id, l.Template, err)
+		}
+	}
+}
+
 func TestLoadLanguagesRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "id: x\nname: X\nextensions: [.x]\nsource_file: main.x\ntemplate: base\ncompile: {argv: [cc]}\nrun: {argv: [run]}\n"
 	tests := map[string]struct{ text, want string }{
-		"unknown_key":     {good + "speed: fast\n", "[8:1] unknown field"},
-		"bad_yaml":        {"id: [\n", "x.yaml"},
-		"no_id":           {strings.Replace(good, "id: x", "id: ''", 1), "id"},
-		"no_run":          {strings.Replace(good, "[run]", "[]", 1), "run.argv"},
-		"no_compile":      {strings.Replace(good, "[cc]", "[]", 1), "compile.argv"},
-		"dotless":         {strings.Replace(good, "[.x]", "[.x, y]", 1), "dot"},
-		"odd_source_name": {strings.Replace(good, "main.x", "../main.x", 1), "source_file"},
-		"program_path":    {strings.Replace(good, "{argv: [cc]}", "{argv: [cc], program: [/bin/sh]}", 1), "program"},
-		"negative":        {good + "limits: {processes: -1}\n", "negative"},
+		"unknown_key":       {good + "speed: fast\n", "[8:1] unknown field"},
+		"bad_yaml":          {"id: [\n", "x.yaml"},
+		"no_id":             {strings.Replace(good, "id: x", "id: ''", 1), "id"},
+		"no_run":            {strings.Replace(good, "[run]", "[]", 1), "run.argv"},
+		"no_compile":        {strings.Replace(good, "[cc]", "[]", 1), "compile.argv"},
+		"dotless":           {strings.Replace(good, "[.x]", "[.x, y]", 1), "dot"},
+		"odd_source_name":   {strings.Replace(good, "main.x", "../main.x", 1), "source_file"},
+		"program_path":      {strings.Replace(good, "{argv: [cc]}", "{argv: [cc], program: [/bin/sh]}", 1), "program"},
+		"alias_in_capitals": {good + "aliases: [X1]\n", "lower case"},
+		"negative":          {good + "limits: {processes: -1}\n", "negative"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +155,8 @@ func TestLoadLanguagesRefuses(t *testing.T) {
 		"none":            {},
 		"id_twice":        {"a.yaml": {Data: []byte(good)}, "b.yaml": {Data: []byte(strings.ReplaceAll(good, ".x", ".y"))}},
 		"extension_twice": {"a.yaml": {Data: []byte(good)}, "b.yaml": {Data: []byte(strings.Replace(good, "id: x", "id: y", 1))}},
+		"alias_twice":     {"a.yaml": {Data: []byte(good + "aliases: [z]\n")}, "b.yaml": {Data: []byte(strings.ReplaceAll(good, "x", "y") + "aliases: [z]\n")}},
+		"alias_is_an_id":  {"a.yaml": {Data: []byte(good + "aliases: [y]\n")}, "b.yaml": {Data: []byte(strings.ReplaceAll(good, "x", "y"))}},
 	} {
 		if _, err := judge.LoadLanguages(files); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: LoadLanguages = %v, want Invalid", name, err)
@@ -108,6 +179,11 @@ func TestCommandsOfLanguages(t *testing.T) {
 			}
 			if _, err := exec.LookPath(l.Version[0]); err != nil {
 				t.Skipf("%s is not installed here", l.Version[0])
+			}
+			if slices.Contains(l.Compile.Argv, "-fuse-ld=gold") {
+				if _, err := exec.LookPath("ld.gold"); err != nil {
+					t.Skip("this host has no gold linker")
+				}
 			}
 			src, build := t.TempDir(), t.TempDir()
 			entry := filepath.Join(src, l.SourceFile)

@@ -1,0 +1,5 @@
+#include <stdlib.h>
+int main(void) {
+    volatile char *p = malloc(1UL << 40);
+    p[0] = 1;
+}
