@@ -76,13 +76,17 @@ func expectation(l Labelled, folder string) (e judge.Expectation, warnings []str
 
 // findTag gives the words of the first such tag in a source.
 func findTag(data []byte, tag string) (words []string, ok bool) {
+	if tag != gradesTag {
+		// Without the colon, somebody only writes about the tag.
+		tag += ":"
+	}
 	i := bytes.Index(data, []byte(tag))
 	if i < 0 {
 		return nil, false
 	}
 	line, _, _ := bytes.Cut(data[i+len(tag):min(len(data), i+1000)], []byte("\n"))
 	text := strings.ReplaceAll(string(bytes.TrimPrefix(line, []byte(":"))), "\r", "")
-	if tag == resultsTag || tag == scoreTag {
+	if tag != gradesTag {
 		words = strings.Split(text, ",")
 	} else {
 		words = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })

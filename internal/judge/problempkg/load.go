@@ -154,7 +154,11 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 		return nil, err
 	}
 	r := &reader{t: t, langs: langs, pkg: &Package{Problem: judge.Problem{ShortName: name, Checker: checker.Default{}}}}
-	if err := r.read(); err != nil {
+	read := r.read
+	if t.files["problem.yaml"] == nil && t.files["problem.xml"] != nil {
+		read = r.polygon
+	}
+	if err := read(); err != nil {
 		return nil, err
 	}
 	p := &r.pkg.Problem
@@ -171,7 +175,7 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 	return r.pkg, nil
 }
 
-// read reads a package of any format.
+// read reads a package with a problem.yaml.
 func (r *reader) read() (err error) {
 	if r.meta, err = readMetadata(r.t, r.langs); err != nil {
 		return err

@@ -124,11 +124,13 @@ func (a *announced) Read(b []byte) (int, error) {
 
 func (a *announced) Close() error { return a.r.Close() }
 
-// withoutTop takes off the one top folder of a zip, if problem.yaml is not at
-// the top itself.
+// withoutTop takes off the one top folder of a zip, if the file that makes it a
+// package is not at the top itself.
 func (r rawTree) withoutTop() rawTree {
-	if _, ok := r["problem.yaml"]; ok {
-		return r
+	for _, name := range []string{"problem.yaml", "problem.xml"} {
+		if _, ok := r[name]; ok {
+			return r
+		}
 	}
 	top := ""
 	for name, e := range r {
