@@ -74,6 +74,9 @@ var standardRules = func() map[string]requirement {
 		for _, w := range strings.Fields(words[1]) {
 			q.required = union(q.required, requirementWords[w])
 		}
+		if folder == "rejected" {
+			q.required = append(q.required, judge.CompileError)
+		}
 		m[folder] = q
 	}
 	return m

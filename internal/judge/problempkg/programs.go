@@ -11,8 +11,8 @@ import (
 
 // Caps on what the jury's programs and the included code may hold, in bytes.
 const (
-	maxProgramFile = 16 << 20
-	maxPrograms    = 64 << 20
+	maxProgramFile = 8 << 20
+	maxPrograms    = 48 << 20
 )
 
 // programs reads every program of a folder: each folder in it is one, and each

@@ -14,7 +14,7 @@ import (
 // Caps on the sources of labelled submissions, in bytes, and on their number.
 const (
 	maxSource      = 4 << 20
-	maxAllSources  = 256 << 20
+	maxAllSources  = 48 << 20
 	maxSubmissions = 2000
 )
 

@@ -51,9 +51,6 @@ func (r rawTree) add(name string, e rawEntry) error {
 	if err := checkPath(name); err != nil {
 		return err
 	}
-	if len(r) >= maxEntries {
-		return fault.Errorf(fault.Invalid, "the package has more than %d entries", maxEntries)
-	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if have, ok := r[dir]; ok {
 			if have.kind != isDir {
@@ -62,6 +59,9 @@ func (r rawTree) add(name string, e rawEntry) error {
 			break
 		}
 		r[dir] = rawEntry{kind: isDir}
+	}
+	if len(r) >= maxEntries {
+		return fault.Errorf(fault.Invalid, "the package has more than %d files and folders", maxEntries)
 	}
 	if have, ok := r[name]; ok {
 		if have.kind == isDir && e.kind == isDir {

@@ -40,6 +40,8 @@ func parseMapping(file string, data []byte) ([]field, error) {
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		data = data[3:]
 	}
+	// Old files are not all UTF-8; what they name is for people.
+	data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	tree, err := parse(data)
 	if err != nil {
 		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil && y.GetToken().Position != nil {

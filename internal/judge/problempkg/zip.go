@@ -17,6 +17,9 @@ const (
 	ratioCap   = 200
 	ratioFloor = 256 << 20
 	maxTarget  = 4096
+	// maxDirectory bounds what is read of a zip to list it: the parser keeps all
+	// of it in memory, names and comments.
+	maxDirectory = 16 << 20
 )
 
 func openZipFile(name string, size int64) (rawTree, io.Closer, error) {
@@ -35,7 +38,9 @@ func openZipFile(name string, size int64) (rawTree, io.Closer, error) {
 // readZip lists a zip. One folder at the top that holds everything is taken
 // off.
 func readZip(r io.ReaderAt, size int64) (rawTree, error) {
-	z, err := zip.NewReader(r, size)
+	listing := &budgetReader{r: r, left: maxDirectory}
+	z, err := zip.NewReader(listing, size)
+	listing.done = true
 	if errors.Is(err, zip.ErrInsecurePath) {
 		// Every name is checked below, with a message that says which.
 		err = nil
@@ -71,6 +76,22 @@ func readZip(r io.ReaderAt, size int64) (rawTree, error) {
 		}
 	}
 	return raw.withoutTop(), nil
+}
+
+// budgetReader gives no more than left bytes in all, until it is done.
+type budgetReader struct {
+	r    io.ReaderAt
+	left int64
+	done bool
+}
+
+func (b *budgetReader) ReadAt(p []byte, off int64) (int, error) {
+	if !b.done {
+		if b.left -= int64(len(p)); b.left < 0 {
+			return 0, fault.Errorf(fault.Invalid, "its list of entries has more than %d bytes", maxDirectory)
+		}
+	}
+	return b.r.ReadAt(p, off)
 }
 
 func addZipEntry(raw rawTree, f *zip.File) error {
