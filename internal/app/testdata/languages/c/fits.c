@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 int main(void) {
-    char *p = malloc(160 << 20);
-    memset(p, 1, 160 << 20);
+    volatile char *p = malloc(160 << 20);
+    for (long i = 0; i < 160 << 20; i += 512) p[i] = 1;
     puts(p[5 << 20] == 1 ? "hello" : "lost");
 }
