@@ -12,7 +12,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"assay/internal/fault"
-	"assay/internal/judge"
 )
 
 func memoryTree(files map[string]string) (*tree, error) {
@@ -47,7 +46,7 @@ func FuzzMetadata(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		langs, err := judge.DefaultLanguages()
+		langs, err := languages()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"assay/internal/fault"
@@ -128,6 +129,9 @@ func inPackage(path string, err error) error {
 	return fault.Errorf(fault.KindOf(err), "problem package %s: %w", path, err)
 }
 
+// languages are read once: they never change.
+var languages = sync.OnceValues(judge.DefaultLanguages)
+
 // reader reads one package.
 type reader struct {
 	t     *tree
@@ -149,7 +153,7 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 		return nil, fault.Errorf(fault.Invalid, "the package is empty").
 			WithHint("a package holds at least problem.yaml and data/secret with one case")
 	}
-	langs, err := judge.DefaultLanguages()
+	langs, err := languages()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,1 @@
+# It ends without a guess.
