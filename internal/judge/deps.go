@@ -25,6 +25,9 @@ type Machines interface {
 type MachineRequest struct {
 	// Template is its name.
 	Template string
+	// Memory is what the machine should have at least, in bytes; zero is the
+	// template's own. A host that cannot spare so much gives less.
+	Memory int64
 	// Beside is a machine of the same run whose processor this one shares; nil
 	// is a processor of its own.
 	Beside Machine

@@ -153,7 +153,7 @@ func (j *jury) machine(ctx context.Context, template string) (*juryMachine, erro
 		}
 		j.drop(ctx, m)
 	}
-	raw, err := j.x.judge.machines.Create(ctx, MachineRequest{Template: template, Beside: j.x.machine})
+	raw, err := j.x.judge.machines.Create(ctx, MachineRequest{Template: template, Memory: orDefault(j.x.problem.Limits.ValidationMemory, defaultMemory), Beside: j.x.machine})
 	if err != nil {
 		return nil, fmt.Errorf("create a machine of template %s for the checker: %w", template, err)
 	}

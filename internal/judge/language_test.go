@@ -177,8 +177,8 @@ func TestCommandsOfLanguages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := exec.LookPath(l.Version[0]); err != nil {
-				t.Skipf("%s is not installed here", l.Version[0])
+			if out, err := exec.CommandContext(t.Context(), l.Version[0], l.Version[1:]...).CombinedOutput(); err != nil {
+				t.Skipf("%s is not installed here: %v %s", l.Name, err, out)
 			}
 			if slices.Contains(l.Compile.Argv, "-fuse-ld=gold") {
 				if _, err := exec.LookPath("ld.gold"); err != nil {

@@ -105,6 +105,15 @@ func validationLimits(p ProblemLimits, shape sandbox.Shape) (sandbox.Limits, err
 	}, nil
 }
 
+// machineNeed is the memory of a machine that can give all limits.
+func machineNeed(p ProblemLimits, lang Language) int64 {
+	need := int64(defaultMemory)
+	if p.Memory > 0 {
+		need = p.Memory + lang.Limits.MemoryOverheadMiB<<20
+	}
+	return max(need, orDefault(p.CompileMemory, defaultMemory))
+}
+
 // machineMemory is a stated memory limit, or the default as far as the machine
 // has it.
 func machineMemory(stated int64, shape sandbox.Shape) (int64, error) {

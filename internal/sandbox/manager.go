@@ -91,6 +91,9 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 // Driver gives the manager's driver.
 func (m *Manager) Driver() Driver { return m.driver }
 
+// Memory is how many bytes of machines may live at once.
+func (m *Manager) Memory() int64 { return m.admission.allBytes }
+
 // Reclaimed says how many machines of earlier lives Open removed.
 func (m *Manager) Reclaimed() int { return m.journal.reclaimed }
 
