@@ -21,7 +21,8 @@ func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (ju
 	if err != nil {
 		return nil, err
 	}
-	spec := sandbox.Spec{Template: &t, Dedicated: req.Beside == nil, Metadata: map[string]string{"for": "judge"}}
+	t = withMemory(t, req.Memory, j.e.Manager.Memory())
+	spec := sandbox.Spec{Template: &t, Dedicated: false, Metadata: map[string]string{"for": "judge"}}
 	s, err := j.e.Manager.Create(ctx, spec)
 	if err != nil {
 		return nil, err
