@@ -55,7 +55,8 @@ type Problem struct {
 	StaticValidator *Program
 	// InputValidators are run by "assay verify" only.
 	InputValidators []Program
-	// Inference says how to find Limits.CPU where the package leaves it out.
+	// Inference says how to find Limits.CPU where that is zero, and which margins
+	// it has to leave where it is given; nil: the format knows neither.
 	Inference *Inference
 }
 

@@ -27,6 +27,8 @@ type Package struct {
 	Warnings []string
 
 	closer io.Closer
+	// dir is the folder that was read, with no links in it; empty for a zip.
+	dir string
 }
 
 // Labelled is a submission of the package and what it must do.
@@ -72,6 +74,24 @@ type Proof struct {
 
 // Close frees the folder or zip. The problem's cases cannot be read afterwards.
 func (p *Package) Close() error { return p.closer.Close() }
+
+// Find gives the labelled submission of the package that lies at a path on this
+// host, as ReadSubmission takes it.
+func (p *Package) Find(file string) (Labelled, bool) {
+	abs, err := filepath.Abs(file)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil || p.dir == "" {
+		return Labelled{}, false
+	}
+	for _, s := range p.Submissions {
+		if filepath.Join(p.dir, filepath.FromSlash(s.Path)) == abs {
+			return s, true
+		}
+	}
+	return Labelled{}, false
+}
 
 // Options change how a package is read.
 type Options struct {
@@ -121,6 +141,11 @@ func (o Options) Load(path string) (*Package, error) {
 		return nil, errors.Join(inPackage(path, err), closer.Close())
 	}
 	p.closer = closer
+	if info.IsDir() {
+		if p.dir, err = filepath.EvalSymlinks(abs); err != nil {
+			p.dir = ""
+		}
+	}
 	return p, nil
 }
 
@@ -194,6 +219,9 @@ func (r *reader) read() (err error) {
 	p.Name, p.Limits, p.Languages, p.Scoring, p.Passes = r.meta.name, r.meta.limits, r.meta.languages, r.meta.scoring, r.meta.passes
 	p.ReadOnly = r.meta.rules && !r.meta.writing
 	p.Inference = &r.meta.inference
+	if p.Name == "" {
+		p.Name = r.side.name
+	}
 	if r.side.shortName != "" {
 		p.ShortName = r.side.shortName
 	}
@@ -236,7 +264,7 @@ func (r *reader) timeLimit() time.Duration {
 	given := []struct {
 		from string
 		d    time.Duration
-	}{{".timelimit", r.side.dotTimeLimit}, {"domjudge-problem.ini", r.side.iniTimeLimit}, {"problem.yaml", r.meta.limits.CPU}}
+	}{{".timelimit", r.side.dotTimeLimit}, {iniName, r.side.iniTimeLimit}, {"problem.yaml", r.meta.limits.CPU}}
 	if r.meta.rules {
 		// The format's own key counts before files that other systems add.
 		given[0], given[2] = given[2], given[0]

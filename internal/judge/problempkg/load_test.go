@@ -492,3 +492,50 @@ func TestLabels(t *testing.T) {
 		})
 	}
 }
+
+func TestPackageWithoutProblemYAML(t *testing.T) {
+	t.Parallel()
+	files := without("problem.yaml", ".timelimit")
+	files["domjudge-problem.ini"] = "name = 'The Sum'\ntimelimit = 4\nspecial_compare_args = case_sensitive\n"
+	for _, path := range []string{writeFolder(t, files), writeZip(t, zipBytes(t, "", files)), writeZip(t, zipBytes(t, "x/", files))} {
+		p := load(t, path)
+		if q := p.Problem; q.Name != "The Sum" || q.Limits.CPU != 4*time.Second || !slices.Equal(q.Cases[0].CheckerArgs, []string{"case_sensitive"}) {
+			t.Errorf("problem %+v", q)
+		}
+	}
+}
+
+func TestSpecialCompareInThePackage(t *testing.T) {
+	t.Parallel()
+	p := load(t, writeFolder(t, with("domjudge-problem.ini", "special_compare = mycmp\nspecial_compare_args = a b\n", "problem.yaml", "name: x\n", "mycmp/build", "", "mycmp/cmp.c", "")))
+	if c := p.Problem.Checkers; len(c) != 1 || c[0].Name != "mycmp" || len(c[0].Files) != 2 || !slices.Equal(p.Problem.Cases[0].CheckerArgs, []string{"a", "b"}) {
+		t.Errorf("checkers %+v, arguments %q", c, p.Problem.Cases[0].CheckerArgs)
+	}
+	p = load(t, writeFolder(t, with("domjudge-problem.ini", "special_run = r\n", "output_validators/r/r.py", "")))
+	if i := p.Problem.Interactor; i == nil || i.Name != "output_validators/r" {
+		t.Errorf("interactor %+v", i)
+	}
+}
+
+func TestOtherFilesBesideSources(t *testing.T) {
+	t.Parallel()
+	p := load(t, writeFolder(t, with("submissions/accepted/x/main.c", "", "submissions/accepted/x/notes.txt", "", "submissions/accepted/y/a.c", "", "submissions/accepted/y/b.py", "", "submissions/accepted/y/c.txt", "")))
+	for _, s := range p.Submissions {
+		if want := map[string]string{"submissions/accepted/x": "c"}[s.Path]; s.Submission.Language != want {
+			t.Errorf("%s has the language %q, want %q", s.Path, s.Submission.Language, want)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	dir := writeFolder(t, with("submissions/accepted/x/main.c", ""))
+	p := load(t, dir)
+	for name, want := range map[string]string{
+		"submissions/accepted/a.py": "submissions/accepted/a.py", "submissions/../submissions/accepted/x/": "submissions/accepted/x", "submissions/accepted/x/main.c": "", "none": "",
+	} {
+		if s, ok := p.Find(dir + "/" + name); s.Path != want || ok != (want != "") {
+			t.Errorf("Find(%s) = %q %v, want %q", name, s.Path, ok, want)
+		}
+	}
+}

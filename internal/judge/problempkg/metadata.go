@@ -53,6 +53,10 @@ var licenses = []string{"unknown", "public domain", "cc0", "cc by", "cc by-sa", 
 
 func readMetadata(t *tree, langs *judge.Languages) (metadata, error) {
 	m := metadata{seen: map[string]bool{}, inference: judge.Inference{AcceptFactor: 5, RejectFactor: 2, Resolution: time.Second}}
+	if t.files["problem.yaml"] == nil && t.files[iniName] != nil {
+		t.warn("problem.yaml is missing: what %s says has to do", iniName)
+		return m, nil
+	}
 	if t.files["problem.yaml"] == nil {
 		return m, fault.Errorf(fault.Invalid, "problem.yaml is missing").
 			WithHint("give the folder that holds problem.yaml or problem.xml; at the least it names the problem (name: …)")

@@ -236,7 +236,7 @@ func (r *reader) validators() error {
 // special finds the programs that domjudge-problem.ini names, where problem.yaml
 // asks for none.
 func (r *reader) special(custom []judge.Program) ([]judge.Program, error) {
-	const ini = "domjudge-problem.ini"
+	const ini = iniName
 	for _, l := range r.side.special {
 		if len(custom) > 0 {
 			r.t.warn("%s:%d: %s is ignored: problem.yaml and the package's output validator say it already", ini, l.line, l.key)

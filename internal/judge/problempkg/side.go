@@ -10,10 +10,13 @@ import (
 	"assay/internal/fault"
 )
 
+// iniName is the file that DOMjudge adds to packages.
+const iniName = "domjudge-problem.ini"
+
 // sideFiles is what .timelimit and domjudge-problem.ini say. Zero is not given.
 type sideFiles struct {
 	dotTimeLimit, iniTimeLimit time.Duration
-	shortName                  string
+	shortName, name            string
 	// special are the programs that the ini names, which may lie in the package.
 	special     []iniLine
 	compareArgs []string
@@ -30,7 +33,7 @@ func readSideFiles(t *tree) (sideFiles, error) {
 			return s, at(".timelimit", 1, err)
 		}
 	}
-	const ini = "domjudge-problem.ini"
+	const ini = iniName
 	if t.files[ini] == nil {
 		return s, nil
 	}
@@ -58,7 +61,9 @@ func readSideFiles(t *tree) (sideFiles, error) {
 			}
 		case "special_compare_args":
 			s.compareArgs = strings.Fields(l.value)
-		case "name", "color", "points", "allow_submit", "allow_judge", "probid", "cid":
+		case "name":
+			s.name = strings.ToValidUTF8(l.value, "\uFFFD")
+		case "color", "points", "allow_submit", "allow_judge", "probid", "cid":
 		default:
 			t.warn("%s:%d: key %q is not known and is ignored", ini, l.line, clip(l.key))
 		}
@@ -97,7 +102,7 @@ func parseINI(data []byte) ([]iniLine, error) {
 		}
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, spot("domjudge-problem.ini", data, i+1, "expected key = value")
+			return nil, spot(iniName, data, i+1, "expected key = value")
 		}
 		value = strings.TrimSpace(value)
 		if n := len(value); n >= 2 && (value[0] == '\'' || value[0] == '"') && value[n-1] == value[0] {

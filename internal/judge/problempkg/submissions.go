@@ -83,10 +83,32 @@ func (r *reader) sources() ([]Labelled, error) {
 		}
 		s.Files = append(s.Files, judge.SourceFile{Name: base, Data: data})
 	}
+	for i := range list {
+		r.nameLanguage(&list[i].Submission)
+	}
 	if disabled > 0 {
 		r.t.warn("%d files of submissions that are named .disabled are ignored", disabled)
 	}
 	return list, nil
+}
+
+// nameLanguage names the language of a submission in which other files lie
+// beside the sources: they are no mistake in a package.
+func (r *reader) nameLanguage(s *judge.Submission) {
+	if _, err := r.langs.Detect(s.Files); err == nil || len(s.Files) < 2 {
+		return
+	}
+	var id string
+	for _, f := range s.Files {
+		l, err := r.langs.Detect([]judge.SourceFile{f})
+		if err == nil && id != "" && l.ID != id {
+			return
+		}
+		if err == nil {
+			id = l.ID
+		}
+	}
+	s.Language = id
 }
 
 // entryPoints reads submissions.json, in which some packages name the file that

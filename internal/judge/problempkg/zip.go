@@ -148,7 +148,7 @@ func (a *announced) Close() error { return a.r.Close() }
 // withoutTop takes off the one top folder of a zip, if the file that makes it a
 // package is not at the top itself.
 func (r rawTree) withoutTop() rawTree {
-	for _, name := range []string{"problem.yaml", "problem.xml"} {
+	for _, name := range []string{"problem.yaml", "problem.xml", iniName} {
 		if _, ok := r[name]; ok {
 			return r
 		}
