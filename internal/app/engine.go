@@ -44,9 +44,10 @@ type Engine struct {
 	Manager   *sandbox.Manager
 	Templates *image.Store
 
-	driver *gvisor.Driver
-	stop   context.CancelFunc
-	ran    sync.WaitGroup
+	dataDir string
+	driver  *gvisor.Driver
+	stop    context.CancelFunc
+	ran     sync.WaitGroup
 
 	mu    sync.Mutex
 	built map[string]sandbox.Template
@@ -94,7 +95,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 		return nil, err
 	}
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Engine{Manager: manager, Templates: templateStore, driver: driver, stop: stop, built: map[string]sandbox.Template{}}
+	e := &Engine{Manager: manager, Templates: templateStore, driver: driver, stop: stop, dataDir: c.DataDir, built: map[string]sandbox.Template{}}
 	e.ran.Go(func() { _ = manager.Run(runCtx) }) // ends with its context only
 	return e, nil
 }
@@ -132,11 +133,17 @@ func (e *Engine) Template(ctx context.Context, name string, obs image.Observer) 
 	return t, nil
 }
 
-// Judge gives a judge whose machines come from this engine.
+// Judge gives a judge whose machines come from this engine. Compiled jury
+// programs are kept in the data directory, unless o brings a cache of its own.
 func (e *Engine) Judge(o judge.Options) (*judge.Judge, error) {
 	languages, err := judge.DefaultLanguages()
 	if err != nil {
 		return nil, err
+	}
+	if o.Cache == nil {
+		if o.Cache, err = openProgramCache(filepath.Join(e.dataDir, "judge", "programs")); err != nil {
+			return nil, err
+		}
 	}
 	return judge.New(judgeMachines{e}, languages, o), nil
 }
