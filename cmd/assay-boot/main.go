@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -120,6 +121,41 @@ func closeStrays() error {
 	return nil
 }
 
+// passedBase is above every descriptor that a start hands over, and below what
+// the table of descriptors was grown to.
+const passedBase = 900
+
+// settlePassed moves each descriptor that becomes the guest's own to a number
+// that depends on nothing but the guest's. The library hands them over in any
+// order, and a restored machine goes on with the number that its checkpoint
+// knows for a socket.
+func settlePassed() error {
+	for i, arg := range os.Args {
+		pair, ok := strings.CutPrefix(arg, "--pass-fd=")
+		if !ok {
+			continue
+		}
+		host, guest, ok := strings.Cut(pair, ":")
+		from, errFrom := strconv.Atoi(host)
+		to, errTo := strconv.Atoi(guest)
+		if !ok || errFrom != nil || errTo != nil {
+			return fmt.Errorf("flag %s is not understood", arg)
+		}
+		to += passedBase
+		if from == to {
+			continue // a later start of the same machine
+		}
+		if err := unix.Dup3(from, to, 0); err != nil {
+			return fmt.Errorf("move descriptor %d: %w", from, err)
+		}
+		if err := unix.Close(from); err != nil {
+			return fmt.Errorf("move descriptor %d: %w", from, err)
+		}
+		os.Args[i] = fmt.Sprintf("--pass-fd=%d:%s", to, guest)
+	}
+	return nil
+}
+
 // stdioArgs are the descriptors that gVisor passes for stdin, stdout and
 // stderr, in this order.
 func stdioArgs() []string {
@@ -135,7 +171,7 @@ func stdioArgs() []string {
 // prepare applies the boot file of the bundle named in the arguments. gVisor
 // starts other commands of this binary too; those have no bundle.
 func prepare() error {
-	if err := closeStrays(); err != nil {
+	if err := errors.Join(closeStrays(), settlePassed()); err != nil {
 		return err
 	}
 	for _, arg := range os.Args {

@@ -33,6 +33,7 @@ type daemon struct {
 
 	terminals terminals
 	watches   fileWatches
+	wires     wires
 
 	mu         sync.Mutex
 	session    guest.Session
@@ -54,6 +55,7 @@ func newDaemon(log *slog.Logger) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{log: log, nsinit: nsinit, reaper: newReaper(), commands: map[string]*command{}, processes: processes}
+	d.wires = wires{log: log, waiting: map[string]*wire{}}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, err
@@ -100,11 +102,13 @@ func (d *daemon) hello(w http.ResponseWriter, _ *http.Request) {
 }
 
 // quiesce prepares the end of the session: when the host then asks, nothing of
-// the session reads from the link any more, and main waits for the next.
+// the session reads from the link any more, and main waits for the next. A
+// snapshot may follow, which no wire survives.
 func (d *daemon) quiesce(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	d.session.EndWhenAsked()
 	d.mu.Unlock()
+	d.wires.drop()
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -70,11 +70,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	var f files
 	defer f.closeAll()
-	stdin, err := c.openStdin(&f)
-	if err != nil {
-		return nil, err
-	}
-	outR, outW, err := f.pipe()
+	stdin, outR, outW, err := d.openStdio(c, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +99,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	}
 	// What the child has now, this process must not hold: the pipes' ends are
 	// how the end of its output is seen.
-	f.keep(outR, errR)
-	if c.stdin != nil {
-		f.keep(c.stdin)
-	}
+	f.keep(outR, errR, c.stdin)
 	f.closeAll()
 	go d.follow(c, p, outR, errR)
 	return c, nil
@@ -118,6 +111,24 @@ func (d *daemon) processLimit(own int) int {
 		return own
 	}
 	return d.processes
+}
+
+// openStdio gives the program's stdin and stdout, and our end of stdout, which
+// is nil when both are a wire's.
+func (d *daemon) openStdio(c *command, f *files) (stdin, outR, outW *os.File, err error) {
+	if c.spec.Wire != "" {
+		w, err := d.wires.take(c.spec.Wire)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		f.add(w.stdin, w.stdout)
+		return w.stdin, nil, w.stdout, nil
+	}
+	if stdin, err = c.openStdin(f); err != nil {
+		return nil, nil, nil, err
+	}
+	outR, outW, err = f.pipe()
+	return stdin, outR, outW, err
 }
 
 // openStdin gives the file that becomes the program's stdin.
@@ -142,7 +153,9 @@ func (c *command) openStdin(f *files) (*os.File, error) {
 // follow watches a running command to its end and files the result.
 func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 	var readers sync.WaitGroup
-	readers.Go(func() { pump(outR, c.stdout) })
+	if outR != nil {
+		readers.Go(func() { pump(outR, c.stdout) })
+	}
 	readers.Go(func() { pump(errR, c.stderr) })
 	watched := make(chan struct{})
 	stop := make(chan struct{})
@@ -164,6 +177,11 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 	}
 	out := bringOut(p.root(), c.spec)
 	p.release()
+	if c.spec.Wire != "" {
+		// The host takes the result for the moment from which nobody here holds
+		// the wire any more.
+		c.awaitEmpty()
+	}
 
 	drained := make(chan struct{})
 	go func() {
@@ -288,13 +306,21 @@ func (c *command) memoryPeak(maxRSS int64) int64 {
 
 // retire gives back what the command held, when nothing of it runs any more.
 func (d *daemon) retire(c *command) {
-	for range time.Tick(20 * time.Millisecond) {
-		if c.group.empty() {
-			break
-		}
-	}
+	c.awaitEmpty()
 	if err := c.group.remove(); err != nil {
 		d.log.Warn("remove cgroup", "err", err)
+	}
+}
+
+// awaitEmpty waits until no process of the command is left.
+func (c *command) awaitEmpty() {
+	if c.group.empty() {
+		return
+	}
+	for range time.Tick(20 * time.Millisecond) {
+		if c.group.empty() {
+			return
+		}
 	}
 }
 

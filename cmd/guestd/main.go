@@ -35,6 +35,7 @@ func run(log *slog.Logger) error {
 	// A small heap is worth more here than few collections: it is copied into
 	// each snapshot and read back by each restore.
 	debug.SetGCPercent(50)
+	wiresSocket := openWires()
 	link, err := openLink()
 	if err != nil {
 		return err
@@ -47,6 +48,9 @@ func run(log *slog.Logger) error {
 		return err
 	}
 	go d.reaper.run()
+	if wiresSocket != nil {
+		go d.wires.receive(wiresSocket)
+	}
 	handler := d.routes()
 	asked := false
 	for {

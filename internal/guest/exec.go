@@ -170,6 +170,10 @@ type ExecSpec struct {
 	// StdinFile is a path in the guest that becomes stdin. Empty: stdin is what
 	// the caller streams, or empty input.
 	StdinFile string `json:"stdin_file,omitempty"`
+	// Wire is the name of a wire that was connected to this machine before: its
+	// pipes become the program's stdin and stdout. The host then neither feeds
+	// nor sees, counts or caps them; stderr is as always. A wire serves one exec.
+	Wire string `json:"wire,omitempty"`
 	// Isolated gives the command a PID, mount and IPC namespace of its own with
 	// a fresh /tmp, /var/tmp, /dev/shm and the directories of FreshDirs; the
 	// rest of the machine is read-only for it. All of it, and every process, is
@@ -207,6 +211,9 @@ func (s ExecSpec) Check() error {
 	}
 	if s.Leave && s.Isolated {
 		return fault.Errorf(fault.Invalid, "an isolated exec cannot leave processes behind")
+	}
+	if s.Wire != "" && (s.StdinFile != "" || s.Leave) {
+		return fault.Errorf(fault.Invalid, "an exec on a wire has no input file and leaves no processes behind")
 	}
 	if len(s.FreshDirs)+len(s.WritableDirs) > 0 && !s.Isolated {
 		return fault.Errorf(fault.Invalid, "fresh and writable directories need an isolated exec")

@@ -19,9 +19,19 @@ const InitPath = "/.assay/guestd"
 // hands it over by inheritance.
 const LinkFD = 3
 
+// WiresFD is the descriptor of the socket (SOCK_SEQPACKET) on which guestd is
+// given ends of host pipes, where the driver can: a message is the name of a
+// wire with WireFiles descriptors, the program's stdin and stdout. guestd
+// answers with the name. Names have at most MaxWireName bytes.
+const (
+	WiresFD     = 4
+	WireFiles   = 2
+	MaxWireName = 64
+)
+
 // ProcessesEnv is the variable of guestd's environment in which the driver says
 // how many processes and threads all commands together may have.
 const ProcessesEnv = "ASSAY_PROCESSES"
 
 // Version is the wire's version. Host and guestd must have the same.
-const Version = 1
+const Version = 2

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"assay/internal/fault"
@@ -15,8 +16,10 @@ type admission struct {
 	overcommit int
 
 	mu       sync.Mutex
+	cores    []int // still free, of those that Dedicated machines have to themselves
 	cpus     int64 // thousandths of a processor still free
 	memory   int64 // bytes still free
+	allCores int
 	allCPUs  int64
 	allBytes int64
 	queue    []*waiter
@@ -24,34 +27,48 @@ type admission struct {
 
 type waiter struct {
 	cpus, memory int64
+	cores        int
+	got          []int // cores, once ready
 	ready        chan struct{}
 	moved        chan struct{} // holds a value when the place may have changed
 }
 
-func newAdmission(cpus int, memory int64, overcommit int) *admission {
+// newAdmission gives out cpus processors. cores names those of them that can be
+// told apart: a Dedicated machine has one or more of them to itself.
+func newAdmission(cpus int, cores []int, memory int64, overcommit int) *admission {
 	c := int64(cpus) * 1000
-	return &admission{overcommit: overcommit, cpus: c, memory: memory, allCPUs: c, allBytes: memory}
+	return &admission{overcommit: overcommit, cores: slices.Clone(cores), allCores: len(cores), cpus: c, memory: memory, allCPUs: c, allBytes: memory}
+}
+
+// claim is what one machine asks for.
+type claim struct {
+	shape     Shape
+	dedicated bool
+	cores     int   // of a dedicated one; 0 is one for each vCPU
+	beside    int64 // memory for machines that will be made beside it, in bytes
 }
 
 // need is what a machine reserves.
-func (a *admission) need(s Shape, dedicated bool) (cpus, memory int64) {
-	cpus = int64(s.VCPUs) * 1000
-	if !dedicated {
-		cpus /= int64(a.overcommit)
+func (a *admission) need(c claim) (cpus, memory int64, cores int) {
+	memory = c.shape.Memory + c.beside
+	if !c.dedicated {
+		return int64(c.shape.VCPUs) * 1000 / int64(a.overcommit), memory, 0
 	}
-	return cpus, s.Memory
+	if cores = c.cores; cores == 0 {
+		cores = c.shape.VCPUs
+	}
+	return int64(cores) * 1000, memory, cores
 }
 
-// reserve waits for room for n machines at once and gives, for each, the
-// function that gives it back, which may be called more than once. queued, if
-// not nil, is told each new place in the queue, in this goroutine.
-func (a *admission) reserve(ctx context.Context, s Shape, n int, dedicated bool, queued func(place int)) ([]func(), error) {
-	cpus, memory := a.need(s, dedicated)
-	if cpus > a.allCPUs/int64(n) || memory > a.allBytes/int64(n) {
-		return nil, fault.Errorf(fault.Exhausted, "this host can never hold %d machines of %d vCPUs and %d MiB: it gives out %d processors and %d MiB",
-			n, s.VCPUs, s.Memory>>20, a.allCPUs/1000, a.allBytes>>20).WithHint("use a template with a smaller shape, or fewer machines")
+// reserve waits for room for n machines at once and gives what each has.
+// queued, if not nil, is told each new place in the queue, in this goroutine.
+func (a *admission) reserve(ctx context.Context, c claim, n int, queued func(place int)) ([]*reservation, error) {
+	cpus, memory, cores := a.need(c)
+	if cpus > a.allCPUs/int64(n) || memory > a.allBytes/int64(n) || cores > a.allCores/n {
+		return nil, fault.Errorf(fault.Exhausted, "this host can never hold %d machines of %d processors and %d MiB: it gives out %d processors and %d MiB",
+			n, max(cores, c.shape.VCPUs), memory>>20, a.allCPUs/1000, a.allBytes>>20).WithHint("use a template with a smaller shape, or fewer machines")
 	}
-	w := &waiter{cpus: int64(n) * cpus, memory: int64(n) * memory, ready: make(chan struct{}), moved: make(chan struct{}, 1)}
+	w := &waiter{cpus: int64(n) * cpus, memory: int64(n) * memory, cores: n * cores, ready: make(chan struct{}), moved: make(chan struct{}, 1)}
 	a.mu.Lock()
 	a.queue = append(a.queue, w)
 	a.advance()
@@ -59,11 +76,11 @@ func (a *admission) reserve(ctx context.Context, s Shape, n int, dedicated bool,
 	if err := a.wait(ctx, w, queued); err != nil {
 		return nil, err
 	}
-	releases := make([]func(), n)
-	for i := range releases {
-		releases[i] = sync.OnceFunc(func() { a.release(cpus, memory) })
+	list := make([]*reservation, n)
+	for i := range list {
+		list[i] = &reservation{a: a, cpus: cpus, memory: memory - c.beside, beside: c.beside, cores: w.got[i*cores : (i+1)*cores]}
 	}
-	return releases, nil
+	return list, nil
 }
 
 // wait waits until w is admitted. When ctx ends first, w leaves the queue and
@@ -82,7 +99,7 @@ func (a *admission) wait(ctx context.Context, w *waiter, queued func(place int))
 			}
 		case <-ctx.Done():
 			if !a.leave(w) { // admitted in the same moment
-				a.release(w.cpus, w.memory)
+				a.giveBack(w.cpus, w.memory, w.got)
 			}
 			return context.Cause(ctx)
 		}
@@ -115,22 +132,31 @@ func (a *admission) leave(w *waiter) bool {
 	return false
 }
 
-func (a *admission) release(cpus, memory int64) {
+func (a *admission) giveBack(cpus, memory int64, cores []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.giveBackLocked(cpus, memory, cores)
+}
+
+// giveBackLocked is giveBack. Caller holds mu.
+func (a *admission) giveBackLocked(cpus, memory int64, cores []int) {
 	a.cpus += cpus
 	a.memory += memory
+	a.cores = append(a.cores, cores...)
+	slices.Sort(a.cores)
 	a.advance()
 }
 
 // advance admits from the head of the queue and lets those who wait on look at
 // their place. Caller holds mu.
 func (a *admission) advance() {
-	for len(a.queue) > 0 && a.queue[0].cpus <= a.cpus && a.queue[0].memory <= a.memory {
+	for len(a.queue) > 0 && a.queue[0].cpus <= a.cpus && a.queue[0].memory <= a.memory && a.queue[0].cores <= len(a.cores) {
 		w := a.queue[0]
 		a.queue = a.queue[1:]
 		a.cpus -= w.cpus
 		a.memory -= w.memory
+		rest := len(a.cores) - w.cores // the first cores are the busiest with the host's own work
+		w.got, a.cores = slices.Clone(a.cores[rest:]), a.cores[:rest]
 		close(w.ready)
 	}
 	for _, w := range a.queue {

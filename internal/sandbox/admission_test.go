@@ -22,17 +22,17 @@ type asker struct {
 	mu    sync.Mutex
 	order []string
 	told  map[string][]int
-	given map[string][]func()
+	given map[string][]*reservation
 }
 
 func newAsker(a *admission) *asker {
-	return &asker{a: a, told: map[string][]int{}, given: map[string][]func(){}}
+	return &asker{a: a, told: map[string][]int{}, given: map[string][]*reservation{}}
 }
 
 // ask starts to wait and returns when the queue stands still.
 func (k *asker) ask(ctx context.Context, name string, s Shape, n int) {
 	go func() {
-		releases, err := k.a.reserve(ctx, s, n, true, func(place int) {
+		releases, err := k.a.reserve(ctx, claim{shape: s, dedicated: true}, n, func(place int) {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.told[name] = append(k.told[name], place)
@@ -52,9 +52,9 @@ func (k *asker) giveBack(name string) {
 	k.mu.Lock()
 	releases := k.given[name]
 	k.mu.Unlock()
-	for _, f := range releases {
-		f()
-		f() // the second time does nothing
+	for _, r := range releases {
+		r.release()
+		r.release() // the second time does nothing
 	}
 	synctest.Wait()
 }
@@ -71,7 +71,7 @@ func (k *asker) want(t *testing.T, order ...string) {
 func TestAdmissionOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := newAsker(newAdmission(4, 100, 64))
+		k := newAsker(newAdmission(4, []int{0, 1, 2, 3}, 100, 64))
 		ctx := t.Context()
 		k.ask(ctx, "a", vcpus(2, 10), 1)
 		k.ask(ctx, "b", vcpus(2, 10), 1)
@@ -101,7 +101,7 @@ func TestAdmissionOrder(t *testing.T) {
 func TestAdmissionCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := newAsker(newAdmission(2, 100, 64))
+		k := newAsker(newAdmission(2, []int{0, 1}, 100, 64))
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		k.ask(t.Context(), "a", vcpus(1, 10), 1)
@@ -124,24 +124,24 @@ func TestAdmissionCancel(t *testing.T) {
 func TestAdmissionSlowListener(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(1, 100, 64)
-		first, err := a.reserve(t.Context(), vcpus(1, 1), 1, true, nil)
+		a := newAdmission(1, []int{0}, 100, 64)
+		first, err := a.reserve(t.Context(), claim{shape: vcpus(1, 1), dedicated: true}, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var slow sync.WaitGroup
 		defer slow.Wait()
 		slow.Go(func() {
-			releases, err := a.reserve(t.Context(), vcpus(1, 1), 1, true, func(int) { time.Sleep(time.Hour) })
+			releases, err := a.reserve(t.Context(), claim{shape: vcpus(1, 1), dedicated: true}, 1, func(int) { time.Sleep(time.Hour) })
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			releases[0]()
+			releases[0].release()
 		})
 		synctest.Wait()
 		began := time.Now()
-		first[0]()
+		first[0].release()
 		if took := time.Since(began); took > 0 {
 			t.Errorf("giving back took %v", took)
 		}
@@ -169,16 +169,16 @@ func TestAdmissionKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a := newAdmission(2, 100, 4)
-			releases, err := a.reserve(t.Context(), tt.shape, tt.n, tt.dedicated, nil)
+			a := newAdmission(2, []int{0, 1}, 100, 4)
+			releases, err := a.reserve(t.Context(), claim{shape: tt.shape, dedicated: tt.dedicated}, tt.n, nil)
 			if tt.fits != (err == nil) {
 				t.Fatalf("reserve: %v", err)
 			}
 			if err != nil && (!fault.Is(err, fault.Exhausted) || fault.HintOf(err) == "") {
 				t.Errorf("%v without kind or hint", err)
 			}
-			for _, f := range releases {
-				f()
+			for _, r := range releases {
+				r.release()
 			}
 			if a.cpus != 2000 || a.memory != 100 {
 				t.Errorf("free: %d, %d", a.cpus, a.memory)
@@ -191,7 +191,7 @@ func TestAdmissionKinds(t *testing.T) {
 // than there is, and all comes back.
 func TestAdmissionSum(t *testing.T) {
 	t.Parallel()
-	a := newAdmission(4, 40, 4)
+	a := newAdmission(4, []int{0, 1, 2, 3}, 40, 4)
 	var mu sync.Mutex
 	var cpus, memory int64
 	add := func(c, m int64) {
@@ -202,6 +202,24 @@ func TestAdmissionSum(t *testing.T) {
 			panic(fmt.Sprintf("given out: %d, %d", cpus, memory))
 		}
 	}
+	owned := map[int]bool{}
+	own := func(cores []int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range cores {
+			if owned[c] {
+				panic(fmt.Sprintf("core %d has two owners", c))
+			}
+			owned[c] = true
+		}
+	}
+	disown := func(cores []int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range cores {
+			delete(owned, c)
+		}
+	}
 	var wg sync.WaitGroup
 	for i := range 16 {
 		rnd := rand.New(rand.NewPCG(1, uint64(i)))
@@ -209,13 +227,15 @@ func TestAdmissionSum(t *testing.T) {
 			for range 300 {
 				s, n, dedicated := vcpus(1+rnd.IntN(2), 1+rnd.Int64N(20)), 1+rnd.IntN(2), rnd.IntN(2) == 0
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(300))*time.Microsecond)
-				releases, err := a.reserve(ctx, s, n, dedicated, func(int) {})
+				releases, err := a.reserve(ctx, claim{shape: s, dedicated: dedicated}, n, func(int) {})
 				if err == nil {
-					c, m := a.need(s, dedicated)
+					c, m, _ := a.need(claim{shape: s, dedicated: dedicated})
 					add(int64(n)*c, int64(n)*m)
-					for _, f := range releases {
+					for _, r := range releases {
+						own(r.cores)
+						disown(r.cores)
 						add(-c, -m)
-						f()
+						r.release()
 					}
 				}
 				cancel()
@@ -223,7 +243,7 @@ func TestAdmissionSum(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if a.cpus != 4000 || a.memory != 40 || len(a.queue) > 0 {
-		t.Errorf("free: %d, %d, queue %d", a.cpus, a.memory, len(a.queue))
+	if a.cpus != 4000 || a.memory != 40 || len(a.queue) > 0 || !slices.Equal(a.cores, []int{0, 1, 2, 3}) {
+		t.Errorf("free: %d, %d, cores %v, queue %d", a.cpus, a.memory, a.cores, len(a.queue))
 	}
 }

@@ -38,10 +38,23 @@ type Spec struct {
 	Deadline time.Time
 	// IdleLimit ends the sandbox after so long without a call. Zero is none.
 	IdleLimit time.Duration
-	// Dedicated reserves whole processors, one for each of the shape's vCPUs:
-	// nobody else who was promised a processor shares them. Work that counts
-	// asks for it.
+	// Dedicated reserves Cores whole processors of the host, and the machine runs
+	// on them and nowhere else: no other Dedicated one does, and those that are
+	// not only where the host has no other. Work that counts asks for it.
 	Dedicated bool
+	// Cores is how many processors a Dedicated sandbox has; zero is one for each
+	// of the shape's vCPUs. With fewer the guest still sees its vCPUs.
+	Cores int
+	// Beside puts the sandbox on the processors of another, which waits while
+	// this one works: a checker, an interactor. It reserves memory only, and
+	// never waits for it, so those who hold a core cannot wait for each other: it
+	// takes what that one has reserved as BesideMemory, else what is free now,
+	// else Create gives fault.Exhausted at once. When the other ends, this one
+	// goes on where all do that are not Dedicated.
+	Beside *Sandbox
+	// BesideMemory is what is reserved, together with this sandbox, for those
+	// that will be made Beside it, in bytes.
+	BesideMemory int64
 	// Metadata is kept and shown, never interpreted.
 	Metadata map[string]string
 	// Queued, if set, is told the place in the queue while the sandbox waits
@@ -89,22 +102,30 @@ func (m *Manager) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, err
 	}
 	defer done()
-	releases, err := m.admission.reserve(ctx, src.shape, 1, spec.Dedicated, spec.Queued)
+	reserved, err := m.admit(ctx, src.shape, spec, 1)
 	if err != nil {
 		return nil, err
 	}
 	b, mode, err := m.lease(ctx, src, spec.Cold)
 	if err != nil {
-		releases[0]()
+		reserved[0].release()
 		return nil, err
 	}
-	return m.handOut(b, spec, mode, began, releases[0])
+	return m.handOut(b, spec, mode, began, reserved[0])
 }
 
 // settle checks what is the same for creating and forking, and sets defaults.
 func (s *Spec) settle(now time.Time) error {
 	if s.IdleLimit < 0 {
 		return fault.Errorf(fault.Invalid, "the idle limit of the sandbox is negative")
+	}
+	switch {
+	case s.Cores < 0 || s.BesideMemory < 0:
+		return fault.Errorf(fault.Invalid, "cores and memory of the sandbox are negative")
+	case s.Cores > 0 && !s.Dedicated:
+		return fault.Errorf(fault.Invalid, "only a dedicated sandbox has cores of its own")
+	case s.Dedicated && s.Beside != nil:
+		return fault.Errorf(fault.Invalid, "a sandbox is dedicated or beside another, not both")
 	}
 	if s.Deadline.IsZero() {
 		s.Deadline = now.Add(DefaultDeadline)
@@ -218,6 +239,7 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 	if b.machine, err = m.start(ctx, cfg, src.snapshot); err != nil {
 		return nil, err
 	}
+	m.cores.add(b.id, b.machine)
 	b.client = guest.NewClient(b.machine.Link())
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait,
 		fault.Errorf(fault.Unavailable, "guestd of machine %s did not answer within %v", b.id, answerWait))
@@ -271,6 +293,7 @@ func (m *Manager) discard(b *body) {
 // end ends a machine and removes what it left. It must work whatever the
 // caller's context is, so it has its own.
 func (m *Manager) end(b *body) error {
+	m.cores.remove(b.id)
 	if b.machine == nil {
 		return m.journal.end(b.id)
 	}
@@ -333,13 +356,24 @@ func (m *Manager) nextGeneration() int64 {
 }
 
 // handOut makes a sandbox of a machine.
-func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, release func()) (*Sandbox, error) {
+func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r *reservation) (*Sandbox, error) {
+	release := func() {
+		m.cores.giveBack(r.cores)
+		r.release()
+	}
+	cores, err := m.cores.settle(b.id, spec.Beside, r.cores)
+	if err != nil {
+		release()
+		m.discard(b)
+		return nil, err
+	}
 	s := &Sandbox{
-		m: m, body: b, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
+		m: m, body: b, reserved: r, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
 		info: Info{
 			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: m.driver.Name(),
 			DriverIdentity: m.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),
 			Created: began, Deadline: spec.Deadline, IdleLimit: spec.IdleLimit, Metadata: maps.Clone(spec.Metadata),
+			Cores: cores,
 		},
 		lastUsed: time.Now(),
 	}

@@ -25,12 +25,19 @@ const disagreeMargin = 50 * time.Millisecond
 // wall limit, the machine is ended callGrace later; time in which the sandbox
 // was paused, or in which the writers of streams made guestd wait, does not
 // count. Without a wall limit the sandbox's own deadline is the bound.
-func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (Result, error) {
+func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (res Result, err error) {
 	end, err := s.use("exec", false)
 	if err != nil {
 		return Result{}, err
 	}
 	defer end()
+	if spec.Wire != "" {
+		release, err := s.holdWire(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		defer func() { release(err == nil || notStarted(err)) }()
+	}
 	if spec.Limits.Wall > 0 {
 		dog := s.watchdog(spec.Limits.Wall + callGrace)
 		defer dog.stop()
@@ -38,7 +45,7 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (Re
 	}
 	began := time.Now()
 	before, beforeErr := s.body.machine.Usage()
-	res, err := s.body.client.Run(ctx, spec, streams)
+	res, err = s.body.client.Run(ctx, spec, streams)
 	if err != nil {
 		res, err = s.lost(ctx, res, err, time.Since(began))
 	}

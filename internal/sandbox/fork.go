@@ -46,15 +46,15 @@ func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) 
 	ctx, cancel := spec.within(ctx)
 	defer cancel()
 	live, stop := s.whileLive(ctx, "fork")
-	releases, err := s.m.admission.reserve(live, s.body.src.shape, n, spec.Dedicated, spec.Queued)
+	reserved, err := s.m.admit(live, s.body.src.shape, spec, n)
 	stop()
 	if err != nil {
 		return nil, err
 	}
-	children, err := s.fork(ctx, spec, began, releases)
+	children, err := s.fork(ctx, spec, began, reserved)
 	if err != nil {
-		for _, release := range releases {
-			release()
+		for _, r := range reserved {
+			r.release()
 		}
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) 
 }
 
 // fork freezes the sandbox and makes a child for each reservation.
-func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, releases []func()) ([]Forked, error) {
+func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, reserved []*reservation) ([]Forked, error) {
 	home, err := os.MkdirTemp(s.m.journal.dir, "fork-*.tmp") // the dead's is removed with their journal
 	if err != nil {
 		return nil, fault.Errorf(fault.Internal, "fork sandbox %s: %w", s.info.ID, err)
@@ -80,20 +80,20 @@ func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, releases
 	if err := s.checkpoint(ctx, "fork", src.snapshot); err != nil {
 		return nil, err
 	}
-	children := make([]Forked, len(releases))
+	children := make([]Forked, len(reserved))
 	var wg sync.WaitGroup
-	for i, release := range releases {
-		wg.Go(func() { children[i].Sandbox, children[i].Err = s.m.child(ctx, src, spec, began, release) })
+	for i, r := range reserved {
+		wg.Go(func() { children[i].Sandbox, children[i].Err = s.m.child(ctx, src, spec, began, r) })
 	}
 	wg.Wait()
 	return children, nil
 }
 
-func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time, release func()) (*Sandbox, error) {
+func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time, r *reservation) (*Sandbox, error) {
 	b, err := m.make(ctx, src)
 	if err != nil {
-		release()
+		r.release()
 		return nil, err
 	}
-	return m.handOut(b, spec, BootFork, began, release)
+	return m.handOut(b, spec, BootFork, began, r)
 }

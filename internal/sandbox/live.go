@@ -19,23 +19,28 @@ type Info struct {
 	Shape          Shape    `json:"shape"`
 	BootMode       BootMode `json:"boot_mode"`
 	// Boot is the time from the call to guestd's answer.
-	Boot      time.Duration     `json:"boot_ns"`
-	Created   time.Time         `json:"created"`
-	Deadline  time.Time         `json:"deadline"`
-	IdleLimit time.Duration     `json:"idle_limit_ns,omitempty"`
-	Paused    bool              `json:"paused"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
+	Boot      time.Duration `json:"boot_ns"`
+	Created   time.Time     `json:"created"`
+	Deadline  time.Time     `json:"deadline"`
+	IdleLimit time.Duration `json:"idle_limit_ns,omitempty"`
+	Paused    bool          `json:"paused"`
+	// Cores are the host's processors that the machine runs on and no other that
+	// is Dedicated does; those made beside it have the same. Empty: where all run
+	// that are not Dedicated, or the driver cannot bind its machines.
+	Cores    []int             `json:"cores,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // Sandbox is one throwaway machine in use. All methods may be called at the
 // same time. After its end every call that needs the machine gives
 // fault.Conflict.
 type Sandbox struct {
-	m       *Manager
-	body    *body
-	release func()
-	events  *eventLog
-	done    chan struct{} // closed when destroyed
+	m        *Manager
+	body     *body
+	release  func() // gives back what it reserved
+	reserved *reservation
+	events   *eventLog
+	done     chan struct{} // closed when destroyed
 	// verb holds a value while the machine is paused, resumed or snapshotted:
 	// a driver is asked for one of these at a time.
 	verb chan struct{}
@@ -46,6 +51,7 @@ type Sandbox struct {
 	info      Info
 	lastUsed  time.Time
 	using     int           // calls under way
+	wired     int           // execs that hold a wire
 	pausedAt  time.Time     // of the pause that lasts
 	pausedFor time.Duration // pauses that are over
 	ended     string        // why, from the moment that its end begins

@@ -44,6 +44,7 @@ type Manager struct {
 	log        *slog.Logger
 	journal    *journal
 	admission  *admission
+	cores      *cores
 	pool       *pool
 	generation atomic.Int64
 	wakeups    chan struct{}
@@ -79,10 +80,14 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	cores, err := newCores(o.Log)
+	if err != nil {
+		return nil, errors.Join(err, j.close())
+	}
 	m := &Manager{
 		driver: o.Driver, dir: o.Dir, log: o.Log, journal: j,
-		admission: newAdmission(o.CPUs, o.Memory, o.Overcommit),
-		wakeups:   make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
+		admission: newAdmission(o.CPUs, cores.all[:min(o.CPUs, len(cores.all))], o.Memory, o.Overcommit), cores: cores,
+		wakeups: make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
 	}
 	m.pool = newPool(m, o.Pool)
 	return m, nil

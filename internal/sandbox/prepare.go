@@ -83,11 +83,11 @@ func (m *Manager) freezeOnce(ctx context.Context, src source, warm []string, dir
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
-	releases, err := m.admission.reserve(ctx, src.shape, 1, false, queued)
+	reserved, err := m.admission.reserve(ctx, claim{shape: src.shape}, 1, queued)
 	if err != nil {
 		return err
 	}
-	defer releases[0]()
+	defer reserved[0].release()
 	return m.freeze(ctx, src, warm, dir)
 }
 

@@ -97,6 +97,9 @@ func (s *Sandbox) checkpoint(ctx context.Context, what, dir string) error {
 		return err
 	}
 	defer end()
+	if err := s.unwired(what); err != nil {
+		return err
+	}
 	return s.m.checkpoint(ctx, s.body, dir)
 }
 

@@ -33,9 +33,12 @@ type machine struct {
 	conf  *config.Config
 	group *cgroup.Group
 	link  net.Conn
-	logs  *tail
-	pidfd int
-	cont  *container.Container
+	wires *net.UnixConn
+	// passing is held while files are passed: an answer belongs to one call.
+	passing sync.Mutex
+	logs    *tail
+	pidfd   int
+	cont    *container.Container
 
 	ended    chan struct{}
 	end      sandbox.Cause // set before ended is closed
@@ -77,15 +80,16 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 	if m.logs, err = openTail(bootfile.LogPath(bundle)); err != nil {
 		return nil, fault.Errorf(fault.Exhausted, "machine %s: open log: %w", cfg.ID, err)
 	}
-	link, err := m.openLink()
+	link, wires, err := m.openSockets()
 	if err != nil {
 		return nil, fault.Errorf(fault.Exhausted, "machine %s: open link: %w", cfg.ID, err)
 	}
 	defer link.Close()
+	defer wires.Close()
 
 	d.starters.run(func() {
 		m.cont, err = container.New(conf, container.Args{
-			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link},
+			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link, guest.WiresFD: wires},
 		})
 		if err != nil {
 			return
@@ -134,9 +138,7 @@ func (m *machine) undo() {
 	ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
 	defer cancel()
 	_ = m.group.Remove(ctx)
-	if m.link != nil {
-		_ = m.link.Close()
-	}
+	m.closeSockets()
 	if m.logs != nil {
 		m.logs.close()
 	}
@@ -148,19 +150,42 @@ func (m *machine) undo() {
 
 const undoTimeout = 20 * time.Second
 
-// openLink makes the link's socket pair and gives guestd's end.
-func (m *machine) openLink() (*os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// openSockets makes the two socket pairs with guestd and gives its ends.
+func (m *machine) openSockets() (link, wires *os.File, err error) {
+	if m.link, link, err = socketPair(unix.SOCK_STREAM); err != nil {
+		return nil, nil, err
+	}
+	conn, wires, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
-		return nil, err
+		_ = link.Close()
+		return nil, nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "link"), os.NewFile(uintptr(fds[1]), "link")
+	m.wires = conn.(*net.UnixConn) // the pair is AF_UNIX
+	return link, wires, nil
+}
+
+func socketPair(kind int) (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "guestd"), os.NewFile(uintptr(fds[1]), "guestd")
 	defer ours.Close()
-	if m.link, err = net.FileConn(ours); err != nil {
+	conn, err := net.FileConn(ours)
+	if err != nil {
 		_ = theirs.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return theirs, nil
+	return conn, theirs, nil
+}
+
+func (m *machine) closeSockets() {
+	if m.link != nil {
+		_ = m.link.Close()
+	}
+	if m.wires != nil {
+		_ = m.wires.Close()
+	}
 }
 
 // writeBundle writes what the boot process reads.
@@ -318,7 +343,7 @@ func (m *machine) Destroy(ctx context.Context) error {
 		m.reap()
 		<-m.ended
 		_ = unix.Close(m.pidfd)
-		_ = m.link.Close()
+		m.closeSockets()
 		m.logs.close()
 		err = errors.Join(err, removeFiles(m.cfg.Dir))
 		if err != nil {
@@ -341,64 +366,4 @@ func (m *machine) reap() {
 			return // reaped, or reaped by the library already
 		}
 	}
-}
-
-// tail keeps the last lines that guestd wrote to its stderr. The way is a named
-// pipe: gVisor would write a regular file at offsets of its own.
-type tail struct {
-	pipe *os.File
-	done chan struct{}
-	mu   sync.Mutex
-	buf  []byte
-}
-
-const tailSize = 64 << 10
-
-func openTail(path string) (*tail, error) {
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		return nil, err
-	}
-	// Open for both ways: then it neither waits for a writer nor ends with one.
-	pipe, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	t := &tail{pipe: pipe, done: make(chan struct{})}
-	go t.read()
-	return t, nil
-}
-
-func (t *tail) read() {
-	defer close(t.done)
-	chunk := make([]byte, 4<<10)
-	for {
-		n, err := t.pipe.Read(chunk)
-		t.mu.Lock()
-		t.buf = append(t.buf, chunk[:n]...)
-		if extra := len(t.buf) - tailSize; extra > 0 {
-			t.buf = t.buf[:copy(t.buf, t.buf[extra:])]
-		}
-		t.mu.Unlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (t *tail) close() {
-	_ = t.pipe.Close()
-	<-t.done
-}
-
-// suffix is what guestd said, to be put behind an error.
-func (t *tail) suffix() string {
-	if t == nil {
-		return ""
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.buf) == 0 {
-		return ""
-	}
-	return "; guestd said: " + string(t.buf)
 }

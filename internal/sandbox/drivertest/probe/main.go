@@ -47,6 +47,9 @@ var verbs = map[string]func(args []string) int{
 	"traces":   traces,
 	"look":     look,
 	"pids":     pids,
+	"ping":     ping,
+	"pong":     pong,
+	"hear":     hear,
 }
 
 func main() {
