@@ -12,15 +12,19 @@ import (
 	"assay/internal/judge/checker"
 )
 
+func languageOf(id string) (judge.Language, error) {
+	set, err := judge.DefaultLanguages()
+	if err != nil {
+		return judge.Language{}, err
+	}
+	return set.ByID(id)
+}
+
 // judged judges one source of the judge's testdata, in the problem that the
 // language's self-test is for.
 func judged(t *testing.T, j *judge.Judge, language, source string, data []byte, limits judge.ProblemLimits) judge.Run {
 	t.Helper()
-	set, err := judge.DefaultLanguages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := set.ByID(language)
+	l, err := languageOf(language)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +62,7 @@ func TestHostileCompiles(t *testing.T) {
 		// reason is part of what the run says, output of what the compiler said.
 		reason, output string
 		want           judge.Verdict // empty: CE
+		limit          time.Duration // of the compiler; zero: 3 s
 	}{
 		// Such a file has no size, so the compiler finds nothing in it.
 		"environment":  {language: "c", source: "compile/environ.c", want: judge.WrongAnswer},
@@ -72,14 +77,22 @@ func TestHostileCompiles(t *testing.T) {
 		"dev_zero":     {language: "c", source: "compile/dev_zero.c", reason: ""},
 		"dev_random":   {language: "c", source: "compile/dev_random.c", reason: ""},
 		"dev_stdin":    {language: "c", source: "compile/dev_stdin.c", reason: "exit code"},
+		"rust_shadow":  {language: "rust", source: "compile/shadow.rs", reason: "exit code", output: "Permission denied"},
+		"type_bomb":    {language: "typescript", source: "compile/types.ts", limit: 10 * time.Second},
 		"elf":          {language: "cpp", source: "main.cpp", data: elf, reason: "exit code"},
 		"empty":        {language: "cpp", source: "main.cpp", data: []byte{}, reason: "exit code"},
 		"not_utf8":     {language: "cpp", source: "main.cpp", data: []byte("int main() { int \xff\xfe = 0; }\n"), reason: "exit code"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			l, err := languageOf(tt.language)
+			if err != nil {
+				t.Fatal(err)
+			}
+			languageTemplate(t, e, l.Template)
+			tt.limit = max(tt.limit, 3*time.Second)
 			began := time.Now()
-			run := judged(t, j, tt.language, tt.source, tt.data, judge.ProblemLimits{CPU: time.Second, CompileTime: 3 * time.Second})
+			run := judged(t, j, tt.language, tt.source, tt.data, judge.ProblemLimits{CPU: time.Second, CompileTime: tt.limit})
 			if tt.want == "" {
 				tt.want = judge.CompileError
 			}
@@ -89,8 +102,8 @@ func TestHostileCompiles(t *testing.T) {
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %s", took)
 			}
-			if run.Compile.Usage.CPU() > 4*time.Second {
-				t.Errorf("the compiler used %s, limit 3 s", run.Compile.Usage.CPU())
+			if run.Compile.Usage.CPU() > tt.limit+time.Second {
+				t.Errorf("the compiler used %s, limit %s", run.Compile.Usage.CPU(), tt.limit)
 			}
 			for _, secret := range []string{"root:", "ASSAY", os.Getenv("HOME") + "/"} {
 				if len(secret) > 1 && strings.Contains(run.Compile.Output, secret) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/fault"
+	"assay/internal/image"
 	"assay/internal/judge"
 	"assay/internal/judge/checker"
 	"assay/internal/require"
@@ -164,5 +166,40 @@ func TestLanguageChecksAreKept(t *testing.T) {
 	again, err := e.TestLanguages(ctx, "base", func(id string, _, _ int) { t.Errorf("%s is tested again", id) })
 	if err != nil || !slices.Equal(again, tested) {
 		t.Errorf("again: %v, %v", again, err)
+	}
+}
+
+// TestTemplateWithoutItsLanguage is one that promises what it does not have.
+func TestTemplateWithoutItsLanguage(t *testing.T) {
+	t.Cleanup(func() { // after the engine, which holds them, is closed
+		store, err := image.Open(filepath.Join(os.Getenv("ASSAY_TEST_DATA"), "templates"), image.Options{Guestd: filepath.Join(os.Getenv("ASSAY_BIN"), "guestd")})
+		if err != nil {
+			return // the test was skipped
+		}
+		for _, name := range []string{"test-no-compiler", "test-no-room"} {
+			if err := store.Remove(name); err != nil && !fault.Is(err, fault.NotFound) {
+				t.Error(err)
+			}
+		}
+	})
+	e := withJudge(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	for name, tt := range map[string]struct{ definition, want string }{
+		"no_compiler": {"from: {template: base}\nlanguages: [ruby]\n", "version command of Ruby"},
+		// The compiler is there and answers, but has no room for its work.
+		"no_room": {"from: {template: base}\nshape: {disk: 1MiB}\n", "self-test of C++20 (GCC): compile error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "test-"+strings.ReplaceAll(name, "_", "-")+".yaml")
+			if err := os.WriteFile(file, []byte(tt.definition), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := e.TestLanguages(ctx, file, nil)
+			t.Log(err)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tt.want) || fault.HintOf(err) == "" {
+				t.Errorf("TestLanguages = %v, want Invalid with %q and a hint", err, tt.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,5 @@
+const S: &str = include_str!("/etc/shadow");
+
+fn main() {
+    print!("{}", S);
+}
