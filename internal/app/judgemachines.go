@@ -22,7 +22,7 @@ func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (ju
 		return nil, err
 	}
 	t = withMemory(t, req.Memory, j.e.Manager.Memory())
-	spec := sandbox.Spec{Template: &t, Dedicated: false, Metadata: map[string]string{"for": "judge"}}
+	spec := sandbox.Spec{Template: &t, Dedicated: req.Beside == nil, Metadata: map[string]string{"for": "judge"}}
 	s, err := j.e.Manager.Create(ctx, spec)
 	if err != nil {
 		return nil, err
