@@ -51,7 +51,8 @@ func (e *Engine) Versions(ctx context.Context, template string) ([]LanguageCheck
 
 // TestLanguages does what Versions does, and judges the self-test of each
 // language. A language whose self-test is not accepted is a fault.Invalid that
-// names them all: such a template must not judge anybody. Success is kept with
+// names them all: such a template must not judge anybody. fault.Unavailable is
+// a failure of ours, which says nothing of the template. Success is kept with
 // the template, for as long as neither it nor a language's data changes.
 // observe is told of each language before its turn; it may be nil.
 func (e *Engine) TestLanguages(ctx context.Context, template string, observe func(id string, done, total int)) ([]LanguageCheck, error) {
@@ -101,7 +102,7 @@ func (e *Engine) checkLanguages(ctx context.Context, template string, test bool,
 	if err != nil {
 		return nil, err
 	}
-	var failed error
+	var failed, unsure error
 	for i := range checks {
 		if !test || checks[i].Tested {
 			continue
@@ -114,13 +115,22 @@ func (e *Engine) checkLanguages(ctx context.Context, template string, test bool,
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		failed = errors.Join(failed, err)
+		if fault.Is(err, fault.Unavailable) {
+			unsure = errors.Join(unsure, err)
+		} else {
+			failed = errors.Join(failed, err)
+		}
 	}
-	if failed != nil {
-		return checks, fault.Errorf(fault.Invalid, "template %s: %w", t.Name, failed).
+	switch {
+	case failed != nil:
+		return checks, fault.Errorf(fault.Invalid, "template %s: %w", t.Name, errors.Join(failed, unsure)).
 			WithHint("mend the template's definition, or take the language out of its list")
+	case unsure != nil:
+		err = fault.Errorf(fault.Unavailable, "template %s: %w", t.Name, unsure).
+			WithHint("try again with \"assay template test\" when the host is less busy")
 	}
-	return checks, writeChecks(file, checks)
+	// What was accepted stays so, whatever became of the others.
+	return checks, errors.Join(err, writeChecks(file, checks))
 }
 
 // languagesOf are the languages that the template's definition lists, as far as
@@ -186,8 +196,11 @@ func (e *Engine) selfTest(ctx context.Context, template string, l judge.Language
 	if err != nil {
 		return fmt.Errorf("self-test of %s: %w", l.Name, err)
 	}
-	if run.Verdict == judge.Accepted {
+	switch run.Verdict {
+	case judge.Accepted:
 		return nil
+	case judge.JudgeError:
+		return fault.Errorf(fault.Unavailable, "self-test of %s: %s%s", l.Name, run.Reason, said(run))
 	}
 	return fmt.Errorf("self-test of %s: %s (%s)%s", l.Name, run.Verdict.Text(), run.Reason, said(run))
 }

@@ -63,8 +63,8 @@ func testLanguages(ctx context.Context, env *Env, name string) (checks []app.Lan
 }
 
 // testBuilt tests a template that was just built, unless that was done before.
-// A host that can build but starts no machines gets a warning: the template may
-// be meant for another.
+// A host that can build but starts no machines, or is too busy to measure, gets
+// a warning: that says nothing of the template.
 func testBuilt(ctx context.Context, env *Env, store *image.Store, name string, t sandbox.Template) error {
 	if tested, err := app.LanguagesTested(store, name, t); tested || err != nil {
 		return err
@@ -79,8 +79,8 @@ func testBuilt(ctx context.Context, env *Env, store *image.Store, name string, t
 			err = status(code)
 		}
 	}
-	if fault.Is(err, fault.Unsupported) {
-		env.UI.Warnf("the self-tests of template %s were not run: %v", t.Name, err)
+	if fault.Is(err, fault.Unsupported) || fault.Is(err, fault.Unavailable) {
+		env.UI.Warnf("not all self-tests of template %s were judged: %v", t.Name, err)
 		return nil
 	}
 	return err
