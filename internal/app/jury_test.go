@@ -14,8 +14,10 @@ import (
 	"assay/internal/judge/problempkg"
 )
 
-// TestJury judges the packages of testdata/jury. Each is a txtar archive of a
-// problem package; its comment has a line for each submission:
+// TestJury judges the packages of testdata/jury, which have programs of their
+// own, and testdata/rows, whose submissions (rNN) are those of faults that were
+// seen in other judges. Each is a txtar archive of a problem package; its
+// comment has a line for each submission:
 //
 //	SUBMISSION VERDICT [score=N] [part of the reason or message]
 //
@@ -26,7 +28,7 @@ func TestJury(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	archives, err := filepath.Glob("testdata/jury/*.txtar")
+	archives, err := filepath.Glob("testdata/[jr]*/*.txtar")
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no archives: %v", err)
 	}

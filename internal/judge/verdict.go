@@ -78,10 +78,22 @@ type Check struct {
 	Score, Multiplier *Score
 }
 
+// stderrFlood is how much on standard error makes a flood of it, in bytes for
+// each second of CPU time, and at the least once.
+const stderrFlood = 64 << 10
+
+func flooded(usage sandbox.Usage) bool {
+	return usage.StderrBytes >= stderrFlood*max(1, int64(usage.CPU()/time.Second))
+}
+
 // Decide gives the verdict of one case and the reason a person can read. It is
 // a pure function of what was observed; limits are those the case is judged by
 // (the exec may have had a little more, so that a run at the edge is seen to
 // its end). A limit of zero is no limit.
+//
+// A program that was still flooding standard error when its time was over is
+// OLE: byte by byte it does not get to the limit in that time, and its author
+// must learn that the flood is what took it.
 //
 // Order: our failure is JE; an interactor that rejected first is WA; CPU or
 // wall time is TLE; memory MLE; output OLE; a signal, an exit code, a process
@@ -96,6 +108,9 @@ func Decide(exit sandbox.Exit, usage sandbox.Usage, limits sandbox.Limits, check
 		return WrongAnswer, "the interactor rejected before the program ended"
 	}
 	if reason, over := overTime(exit, usage, limits); over {
+		if flooded(usage) {
+			return OutputLimitExceeded, fmt.Sprintf("standard error was flooded with %s until the time was over", sizeText(usage.StderrBytes))
+		}
 		return TimeLimitExceeded, reason
 	}
 	if exit.Cause == guest.MemoryLimit {

@@ -57,6 +57,16 @@ func TestDecide(t *testing.T) {
 		"ole_over_re":     {exit: sandbox.Exit{Code: 1, Cause: guest.Exited, OutputTruncated: true, StdoutDropped: 5}, usage: quick, check: wrong, want: OutputLimitExceeded, reason: "standard output limit of 8 MiB reached"},
 		"re_over_checker": {exit: exited(1), usage: quick, check: ok, want: RunTimeError, reason: "exit code 1"},
 
+		"stderr_flood_takes_the_time": {
+			exit: by(guest.CPULimit), usage: with(used(time.Second, time.Second, mib), func(u *sandbox.Usage) { u.StderrBytes = 200 << 10 }), check: wrong,
+			want: OutputLimitExceeded, reason: "standard error was flooded with 200 KiB until the time was over",
+		},
+		"slow_with_some_words_on_stderr": {
+			exit: by(guest.CPULimit), usage: with(used(4*time.Second, 5*time.Second, mib), func(u *sandbox.Usage) { u.StderrBytes = 200 << 10 }), check: wrong,
+			want: TimeLimitExceeded, reason: "CPU time limit of 1.000 s reached",
+		},
+		"stderr_in_time_is_no_flood": {exit: exited(0), usage: with(quick, func(u *sandbox.Usage) { u.StderrBytes = 7 << 20 }), check: ok, want: Accepted},
+
 		// Rows of the specification, section E, by number.
 		"e01_static_array":             {exit: by(guest.MemoryLimit), usage: used(0, time.Millisecond, 256<<10), check: wrong, want: MemoryLimitExceeded, reason: "memory limit of 256 MiB reached"},
 		"e02_python_fills_memory":      {exit: by(guest.MemoryLimit), usage: used(300*time.Millisecond, 400*time.Millisecond, 256*mib), check: wrong, want: MemoryLimitExceeded, reason: "memory limit of 256 MiB reached"},
