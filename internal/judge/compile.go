@@ -193,7 +193,7 @@ func (l layout) expand(lang Language, placed arranged, memory int64, args []stri
 		program, out = l.prog+"/"+lang.Compile.Program[0], l.build+"/"+lang.Compile.Program[0]
 	}
 	words := strings.NewReplacer(
-		"{program}", program, "{out}", out, "{entry}", l.src+"/"+placed.entry, "{class}", baseName(placed.entry),
+		"{program}", program, "{out}", out, "{entry}", l.src+"/"+placed.entry, "{class}", baseName(placed.entry), "{dir}", l.src,
 		"{memory_mib}", strconv.FormatInt(max(1, (memory>>20)-lang.Limits.MemoryOverheadMiB), 10))
 	var list []string
 	for _, a := range args {
