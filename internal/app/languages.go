@@ -123,7 +123,7 @@ func (e *Engine) checkLanguages(ctx context.Context, template string, test bool,
 	}
 	switch {
 	case failed != nil:
-		return checks, fault.Errorf(fault.Invalid, "template %s: %w", t.Name, errors.Join(failed, unsure)).
+		err = fault.Errorf(fault.Invalid, "template %s: %w", t.Name, errors.Join(failed, unsure)).
 			WithHint("mend the template's definition, or take the language out of its list")
 	case unsure != nil:
 		err = fault.Errorf(fault.Unavailable, "template %s: %w", t.Name, unsure).
