@@ -14,7 +14,8 @@ import (
 // host's processors.
 type Pinner interface {
 	// Pin lets all that the machine is run on these processors only. It may be
-	// called again and again while the machine lives.
+	// called again and again while the machine lives. fault.Unsupported where
+	// this host offers no way.
 	Pin(cores []int) error
 }
 
@@ -105,7 +106,11 @@ func (c *cores) settle(id string, beside *Sandbox, own []int) ([]int, error) {
 	if len(on) == 0 {
 		return nil, nil
 	}
-	if err := b.Pin(on); err != nil {
+	err := b.Pin(on)
+	if fault.Is(err, fault.Unsupported) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fault.Errorf(fault.Unavailable, "bind machine %s to processors %v: %w", id, on, err)
 	}
 	b.on = on

@@ -52,8 +52,12 @@ func find(root string) (*Tree, error) {
 				return nil, unusable("controller %s is missing in %s", c, root)
 			}
 		}
+		enable := "+memory +pids +cpu"
+		if contains(have, "cpuset") {
+			enable += " +cpuset"
+		}
 		t := &Tree{v2: root}
-		return t, t.prepareV2()
+		return t, t.prepareV2(enable)
 	}
 	t := &Tree{v1: map[string]string{}}
 	for _, c := range v1Controllers {
@@ -75,6 +79,7 @@ func find(root string) (*Tree, error) {
 			return nil, err
 		}
 	}
+	t.addCPUSet(root)
 	return t, nil
 }
 
@@ -104,13 +109,13 @@ func contains(list []string, s string) bool {
 }
 
 // prepareV2 enables the controllers from the root down to the machines.
-func (t *Tree) prepareV2() error {
+func (t *Tree) prepareV2(enable string) error {
 	dir := filepath.Join(t.v2, parent)
 	if err := makeParent(dir); err != nil {
 		return err
 	}
 	for _, d := range []string{t.v2, dir} {
-		if err := os.WriteFile(filepath.Join(d, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(d, "cgroup.subtree_control"), []byte(enable), 0); err != nil {
 			return unusable("%v", err)
 		}
 	}
@@ -155,6 +160,10 @@ func (t *Tree) Make(id string, l Limits) (*Group, error) {
 	}
 	if len(g.dirs) == 0 {
 		return g, nil
+	}
+	if err := g.openCPUSet(); err != nil {
+		_ = g.rmdir()
+		return nil, fmt.Errorf("set up cgroup: %w", err)
 	}
 	set := [][2]string{
 		{g.file("memory", "memory.limit_in_bytes", "memory.max"), strconv.FormatInt(l.Memory, 10)},

@@ -105,7 +105,7 @@ func TestFindEnablesV2(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"", parent} {
-		if got := read(t, filepath.Join(root, dir, "cgroup.subtree_control")); got != "+memory +pids +cpu" {
+		if got := read(t, filepath.Join(root, dir, "cgroup.subtree_control")); got != "+memory +pids +cpu +cpuset" {
 			t.Errorf("%q enables %q", dir, got)
 		}
 	}

@@ -48,7 +48,10 @@ type machine struct {
 	destroyE error
 }
 
-var _ sandbox.Machine = (*machine)(nil)
+var (
+	_ sandbox.Machine = (*machine)(nil)
+	_ sandbox.Pinner  = (*machine)(nil)
+)
 
 // make boots a machine, or restores it when snapshotDir is not empty.
 func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDir string) (_ *machine, err error) {
@@ -322,6 +325,18 @@ func (m *machine) Usage() (sandbox.HostUsage, error) {
 		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
 	}
 	return sandbox.HostUsage{CPU: cpu, Memory: now, MemoryPeak: peak}, nil
+}
+
+// Pin binds the boot process and all it has started or will start.
+func (m *machine) Pin(cores []int) error {
+	err := m.group.Pin(cores)
+	if errors.Is(err, cgroup.ErrNone) {
+		return fault.Errorf(fault.Unsupported, "bind machine %s: %w", m.cfg.ID, err)
+	}
+	if err != nil {
+		return fault.Errorf(fault.Unavailable, "bind machine %s: %w", m.cfg.ID, err)
+	}
+	return nil
 }
 
 func (m *machine) Processes() []int { return m.group.PIDs() }
