@@ -17,12 +17,27 @@ import (
 type judgeMachines struct{ e *Engine }
 
 func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (judge.Machine, error) {
-	t, err := j.e.Template(ctx, req.Template, nil)
+	t, err := j.template(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	t = withMemory(t, req.Memory, j.e.Manager.Memory())
-	spec := sandbox.Spec{Template: &t, Dedicated: req.Beside == nil, Metadata: map[string]string{"for": "judge"}}
+	spec := sandbox.Spec{Template: &t, Metadata: map[string]string{"for": "judge"}}
+	if req.Beside == nil {
+		spec.Dedicated, spec.Cores = true, 1
+	} else {
+		beside, err := ownMachine(req.Beside)
+		if err != nil {
+			return nil, err
+		}
+		spec.Beside = beside.s
+	}
+	for _, later := range req.Besides {
+		t, err := j.template(ctx, later)
+		if err != nil {
+			return nil, err
+		}
+		spec.BesideMemory += t.Shape.Memory
+	}
 	s, err := j.e.Manager.Create(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -30,9 +45,42 @@ func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (ju
 	return judgeMachine{s}, nil
 }
 
-func (judgeMachines) Connect(context.Context, judge.Machine, judge.Machine) (judge.Wire, error) {
-	return nil, fault.Errorf(fault.Unsupported, "machines cannot be connected directly yet")
+func (j judgeMachines) template(ctx context.Context, req judge.MachineRequest) (sandbox.Template, error) {
+	t, err := j.e.Template(ctx, req.Template, nil)
+	if err != nil {
+		return sandbox.Template{}, err
+	}
+	return withMemory(t, req.Memory, j.e.Manager.Memory()), nil
 }
+
+func ownMachine(m judge.Machine) (judgeMachine, error) {
+	own, ok := m.(judgeMachine)
+	if !ok {
+		return judgeMachine{}, fault.Errorf(fault.Internal, "a machine of another engine")
+	}
+	return own, nil
+}
+
+func (j judgeMachines) Connect(ctx context.Context, a, b judge.Machine) (judge.Wire, error) {
+	left, err := ownMachine(a)
+	if err != nil {
+		return nil, err
+	}
+	right, err := ownMachine(b)
+	if err != nil {
+		return nil, err
+	}
+	w, err := j.e.Manager.Connect(ctx, left.s, right.s)
+	if err != nil {
+		return nil, err
+	}
+	return judgeWire{w}, nil
+}
+
+// judgeWire names a wire by a method, as the judge wants it.
+type judgeWire struct{ *sandbox.Wire }
+
+func (w judgeWire) Name() string { return w.Wire.Name }
 
 type judgeMachine struct{ s *sandbox.Sandbox }
 

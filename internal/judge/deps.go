@@ -31,6 +31,9 @@ type MachineRequest struct {
 	// Beside is a machine of the same run whose processor this one shares; nil
 	// is a processor of its own.
 	Beside Machine
+	// Besides are the machines that will be made beside this one: their memory is reserved together with its own, so that a run that has
+	// begun can go on.
+	Besides []MachineRequest
 }
 
 // Wire is a pair of pipes between two machines. The host holds all four ends

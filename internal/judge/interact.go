@@ -187,59 +187,83 @@ func (t *conversation) connect(ctx context.Context, record *transcript) (line, e
 	return w, nil
 }
 
-// relay passes on what the two say through the host.
+// relay passes on what the two say through the host. It never makes a writer
+// wait: each holds at most what the other's output limit allows.
 type relay struct {
-	toInteractor, toProgram       *io.PipeReader
-	fromProgram, fromInteractor   *io.PipeWriter
-	programWrites, interactWrites io.Writer
+	toInteractor, toProgram      *queue
+	programSays, interactorWrote io.Writer
 }
 
 func newRelay(record *transcript) *relay {
-	r := &relay{}
-	r.toInteractor, r.fromProgram = io.Pipe()
-	r.toProgram, r.fromInteractor = io.Pipe()
-	r.programWrites, r.interactWrites = forgiving{r.fromProgram}, forgiving{r.fromInteractor}
+	r := &relay{toInteractor: newQueue(), toProgram: newQueue()}
+	r.programSays, r.interactorWrote = r.toInteractor, r.toProgram
 	if record != nil {
-		r.programWrites = io.MultiWriter(record.of('>'), r.programWrites)
-		r.interactWrites = io.MultiWriter(record.of('<'), r.interactWrites)
+		r.programSays = io.MultiWriter(record.of('>'), r.toInteractor)
+		r.interactorWrote = io.MultiWriter(record.of('<'), r.toProgram)
 	}
 	return r
 }
 
 func (r *relay) ends(program bool) (in io.Reader, out io.Writer) {
 	if program {
-		return r.toProgram, r.programWrites
+		return r.toProgram, r.programSays
 	}
-	return r.toInteractor, r.interactWrites
+	return r.toInteractor, r.interactorWrote
 }
 
 func (r *relay) Name() string { return "" }
 
-// ReleaseA closes the program's ends, ReleaseB the interactor's. Closing a pipe
-// gives no error.
-func (r *relay) ReleaseA() {
-	_ = r.fromProgram.Close()
-	_ = r.toProgram.Close()
-}
-
-func (r *relay) ReleaseB() {
-	_ = r.fromInteractor.Close()
-	_ = r.toInteractor.Close()
-}
+// ReleaseA ends what the program says, ReleaseB what the interactor says.
+func (r *relay) ReleaseA() { r.toInteractor.end() }
+func (r *relay) ReleaseB() { r.toProgram.end() }
 
 func (r *relay) Close() {
 	r.ReleaseA()
 	r.ReleaseB()
 }
 
-// forgiving swallows what the other side no longer reads: the writer must see
-// its own machine's end of the stream, not an error of ours.
-type forgiving struct{ w io.Writer }
+// queue is a pipe without a bound: reading waits, writing does not.
+type queue struct {
+	mu    sync.Mutex
+	more  *sync.Cond
+	bytes bytes.Buffer
+	ended bool
+}
 
-func (f forgiving) Write(b []byte) (int, error) {
-	// The only error of a pipe is that its reader has gone.
-	_, _ = f.w.Write(b)
+func newQueue() *queue {
+	q := &queue{}
+	q.more = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue) Write(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.ended {
+		q.bytes.Write(b)
+		q.more.Broadcast()
+	}
 	return len(b), nil
+}
+
+func (q *queue) Read(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.bytes.Len() == 0 && !q.ended {
+		q.more.Wait()
+	}
+	if q.bytes.Len() == 0 {
+		return 0, io.EOF
+	}
+	return q.bytes.Read(b)
+}
+
+// end lets the reader read what is there, and then the end.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.more.Broadcast()
 }
 
 // transcript is what two programs said to each other, a line for each line of

@@ -213,7 +213,9 @@ func (x *session) ensureMachine(ctx context.Context) error {
 		}
 		x.dropMachine(ctx)
 	}
-	m, err := x.judge.machines.Create(ctx, MachineRequest{Template: x.template, Memory: machineNeed(x.problem.Limits, x.lang)})
+	m, err := x.judge.machines.Create(ctx, MachineRequest{
+		Template: x.template, Memory: machineNeed(x.problem.Limits, x.lang), Besides: x.jury.requests(),
+	})
 	if err != nil {
 		err = fmt.Errorf("create a machine of template %s: %w", x.template, err)
 		switch fault.KindOf(err) {

@@ -145,6 +145,37 @@ func (s jurySpec) digest() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
+// requests are for the machines that the problem's programs need.
+func (j *jury) requests() []MachineRequest {
+	p := j.x.problem
+	programs := slices.Clone(p.Checkers)
+	for _, more := range []*Program{p.Interactor, p.StaticValidator} {
+		if more != nil {
+			programs = append(programs, *more)
+		}
+	}
+	for _, g := range p.Groups {
+		if g.Legacy != nil && g.Legacy.Grader != nil {
+			programs = append(programs, *g.Legacy.Grader)
+		}
+	}
+	var list []MachineRequest
+	for _, program := range programs {
+		s, err := j.x.judge.languages.specify(program)
+		if err != nil {
+			continue // It is JE when it is called.
+		}
+		if !slices.ContainsFunc(list, func(r MachineRequest) bool { return r.Template == s.template() }) {
+			list = append(list, j.request(s.template()))
+		}
+	}
+	return list
+}
+
+func (j *jury) request(template string) MachineRequest {
+	return MachineRequest{Template: template, Memory: orDefault(j.x.problem.Limits.ValidationMemory, defaultMemory)}
+}
+
 // machine gives the jury's machine of a template.
 func (j *jury) machine(ctx context.Context, template string) (*juryMachine, error) {
 	if m := j.machines[template]; m != nil {
@@ -153,7 +184,9 @@ func (j *jury) machine(ctx context.Context, template string) (*juryMachine, erro
 		}
 		j.drop(ctx, m)
 	}
-	raw, err := j.x.judge.machines.Create(ctx, MachineRequest{Template: template, Memory: orDefault(j.x.problem.Limits.ValidationMemory, defaultMemory), Beside: j.x.machine})
+	req := j.request(template)
+	req.Beside = j.x.machine
+	raw, err := j.x.judge.machines.Create(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("create a machine of template %s for the checker: %w", template, err)
 	}
