@@ -19,14 +19,14 @@ type flagsByName struct {
 // testdata is what testdata.yaml says for a group: its own keys, and for the
 // others those of the nearest group above.
 type testdata struct {
-	breaks, custom            bool
-	graderFlags               []string
-	graderSpot                field
-	inputFlags, outputFlags   flagsByName
-	outputSpot                field
-	acceptScore, rejectScore  judge.Score
-	low, high                 *judge.Score
-	gradesChanged, scoreGiven bool
+	breaks, custom           bool
+	graderFlags              []string
+	graderSpot               field
+	inputFlags, outputFlags  flagsByName
+	outputSpot               field
+	acceptScore, rejectScore judge.Score
+	low, high                *judge.Score
+	gradesChanged            bool
 }
 
 // legacyData reads the test data of the legacy format: every folder below data/

@@ -2,8 +2,7 @@
 #include <iostream>
 
 int main() {
-    unsigned n, blocks = 0;
+    unsigned n;
     std::cin >> n;
-    for (unsigned i = 1; i <= n; i++) blocks += i;
-    std::cout << blocks << "\n";
+    std::cout << n * (n + 1) / 2 << "\n";
 }
