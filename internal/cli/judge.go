@@ -43,6 +43,10 @@ func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
 	if len(c.Files) > 0 {
 		subs = nil
 		for _, f := range c.Files {
+			if l, ok := pkg.Find(f); ok {
+				subs = append(subs, l)
+				continue
+			}
 			l, w, err := problempkg.ReadSubmission(f)
 			if err != nil {
 				return err
