@@ -15,9 +15,12 @@ import (
 // gives up on guestd and ends the machine.
 const callGrace = 15 * time.Second
 
-// disagreeMargin is by how much the guest's CPU count may exceed the host's:
-// the guest counts in ticks of 10 ms for each process.
-const disagreeMargin = 50 * time.Millisecond
+// The guest's CPU count may exceed the host's by disagreeMargin, and by a tick for
+// each process and thread: it charges whole ticks to whatever runs when one ends.
+const (
+	disagreeMargin = 50 * time.Millisecond
+	guestTick      = 10 * time.Millisecond
+)
 
 // Exec runs one command and waits for its end. How it ended is in the Result,
 // also when the machine died under it; an error means that it was not run or
@@ -51,7 +54,8 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (re
 	}
 	if after, afterErr := s.body.machine.Usage(); err == nil && beforeErr == nil && afterErr == nil {
 		res.Usage.HostCPU = after.CPU - before.CPU
-		res.Usage.Disagree = res.Usage.CPU() > res.Usage.HostCPU+res.Usage.HostCPU/10+disagreeMargin
+		margin := disagreeMargin + time.Duration(res.Usage.ProcessesPeak)*guestTick
+		res.Usage.Disagree = res.Usage.CPU() > res.Usage.HostCPU+res.Usage.HostCPU/10+margin
 	}
 	s.events.exec(spec, res, err)
 	return res, err
