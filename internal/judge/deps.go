@@ -37,13 +37,14 @@ type MachineRequest struct {
 }
 
 // Wire is a pair of pipes between two machines. The host holds all four ends
-// until Release: the end of one command is not seen by the other before.
+// until Drain: the end of one command is not seen by the other before.
 type Wire interface {
 	Name() string
-	// ReleaseA lets b see that a's command has ended (end of file, broken pipe);
-	// ReleaseB the reverse. Both may be called twice.
-	ReleaseA()
-	ReleaseB()
+	// DrainA lets b see that a's command has ended: b reads the end of its input,
+	// and what it still writes goes nowhere, without an error. DrainB is the
+	// reverse. Both may be called twice.
+	DrainA()
+	DrainB()
 	// Close releases all.
 	Close()
 }

@@ -132,10 +132,10 @@ func (t *conversation) run(ctx context.Context, record *transcript) error {
 		}
 		if e.interactor {
 			t.result, t.interactorFirst = e.res, n == 0
-			line.ReleaseB()
+			line.DrainB()
 		} else {
 			t.attempt = t.x.observed(e.res, stderr)
-			line.ReleaseA()
+			line.DrainA()
 		}
 	}
 	cancel()
@@ -166,8 +166,8 @@ func (t *conversation) exec(ctx context.Context, m Machine, spec sandbox.ExecSpe
 // line is what joins the two: a Wire, or a relay.
 type line interface {
 	Name() string
-	ReleaseA()
-	ReleaseB()
+	DrainA()
+	DrainB()
 	Close()
 }
 
@@ -213,13 +213,13 @@ func (r *relay) ends(program bool) (in io.Reader, out io.Writer) {
 
 func (r *relay) Name() string { return "" }
 
-// ReleaseA ends what the program says, ReleaseB what the interactor says.
-func (r *relay) ReleaseA() { r.toInteractor.end() }
-func (r *relay) ReleaseB() { r.toProgram.end() }
+// DrainA ends what the program says, DrainB what the interactor says.
+func (r *relay) DrainA() { r.toInteractor.end() }
+func (r *relay) DrainB() { r.toProgram.end() }
 
 func (r *relay) Close() {
-	r.ReleaseA()
-	r.ReleaseB()
+	r.DrainA()
+	r.DrainB()
 }
 
 // queue is a pipe without a bound: reading waits, writing does not.

@@ -80,7 +80,7 @@ type Check struct {
 
 // stderrFlood is how much on standard error makes a flood of it, in bytes for
 // each second of CPU time, and at the least once.
-const stderrFlood = 64 << 10
+const stderrFlood = 16 << 10
 
 func flooded(usage sandbox.Usage) bool {
 	return usage.StderrBytes >= stderrFlood*max(1, int64(usage.CPU()/time.Second))

@@ -34,6 +34,10 @@ type Wire struct {
 
 	mu   sync.Mutex
 	a, b []*os.File // the host's copies of each side's stdin and stdout
+
+	stop   chan struct{} // closed by Close
+	closed sync.Once
+	drains sync.WaitGroup
 }
 
 // passWait bounds the handing over of one side's ends.
@@ -100,7 +104,7 @@ func newWire() (*Wire, error) {
 	}
 	f := func(i int) *os.File { return os.NewFile(uintptr(fds[i]), "wire") }
 	toA, fromB, toB, fromA := f(0), f(1), f(2), f(3)
-	return &Wire{Name: newID(), a: []*os.File{toA, fromA}, b: []*os.File{toB, fromB}}, nil
+	return &Wire{Name: newID(), a: []*os.File{toA, fromA}, b: []*os.File{toB, fromB}, stop: make(chan struct{})}, nil
 }
 
 func (s *Sandbox) pass(ctx context.Context, name string, files []*os.File) error {
@@ -123,6 +127,14 @@ func (w *Wire) ReleaseA() { w.release(&w.a) }
 // ReleaseB is ReleaseA for b.
 func (w *Wire) ReleaseB() { w.release(&w.b) }
 
+// DrainA is ReleaseA, except that b can write on, to nobody: what it writes is
+// read away until it ends or the wire is closed. A program is then never ended
+// by a broken pipe that it is not to blame for.
+func (w *Wire) DrainA() { w.drain(&w.a) }
+
+// DrainB is DrainA for b.
+func (w *Wire) DrainB() { w.drain(&w.b) }
+
 func (w *Wire) release(ends *[]*os.File) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,10 +144,52 @@ func (w *Wire) release(ends *[]*os.File) {
 	*ends = nil
 }
 
+func (w *Wire) drain(ends *[]*os.File) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(*ends) != 2 {
+		return
+	}
+	in, out := (*ends)[0], (*ends)[1]
+	*ends = nil
+	_ = out.Close()
+	w.drains.Go(func() {
+		defer in.Close()
+		buf := make([]byte, 64<<10)
+		for w.readAway(in, buf) {
+		}
+	})
+}
+
+// drainPoll is how long Close may have to wait for a drain.
+const drainPoll = 20 * time.Millisecond
+
+// readAway reads some bytes, and reports whether there may be more. The machine
+// may have made the pipe a non-blocking one, so it waits by itself.
+func (w *Wire) readAway(in *os.File, buf []byte) bool {
+	select {
+	case <-w.stop:
+		return false
+	default:
+	}
+	fd := int(in.Fd())
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(drainPoll/time.Millisecond))
+	if err != nil && err != unix.EINTR {
+		return false
+	}
+	if n <= 0 {
+		return true
+	}
+	n, err = unix.Read(fd, buf)
+	return n > 0 || err == unix.EINTR || err == unix.EAGAIN
+}
+
 // Close lets go of all. It is idempotent.
 func (w *Wire) Close() {
+	w.closed.Do(func() { close(w.stop) })
 	w.ReleaseA()
 	w.ReleaseB()
+	w.drains.Wait()
 }
 
 // holdWire keeps snapshots away while an exec holds a wire. release says
