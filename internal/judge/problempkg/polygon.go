@@ -202,7 +202,7 @@ func (g *polygon) score(tests []*node) error {
 	for i, t := range tests {
 		name := t.attr("group")
 		if _, ok := g.groups[name]; !ok {
-			max, err := g.addGroup(name, declared[name], sums[name], t)
+			max, err := g.addGroup(name, declared[name], sums[name])
 			if err != nil {
 				return err
 			}
@@ -225,14 +225,13 @@ func (g *polygon) setName() string {
 	return "tests"
 }
 
-// addGroup makes a group where its first test stands, and gives its points.
-func (g *polygon) addGroup(name string, n *node, sum judge.Score, test *node) (judge.Score, error) {
+// addGroup makes a group where its first test stands, and gives its points. n is
+// nil for one that only its tests name.
+func (g *polygon) addGroup(name string, n *node, sum judge.Score) (judge.Score, error) {
 	p := &g.pkg.Problem
 	max := sum
 	rules := &judge.GroupRules{Aggregation: judge.SumScore, Max: &max}
-	if n == nil {
-		n = test
-	} else {
+	if n != nil {
 		switch policy := n.attr("points-policy"); policy {
 		case "complete-group":
 			rules.Aggregation = judge.PassFail
