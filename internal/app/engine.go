@@ -140,6 +140,9 @@ func (e *Engine) Judge(o judge.Options) (*judge.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Host == (judge.HostInfo{}) {
+		o.Host = hostInfo("/")
+	}
 	if o.Cache == nil {
 		if o.Cache, err = openProgramCache(filepath.Join(e.dataDir, "judge", "programs")); err != nil {
 			return nil, err

@@ -28,6 +28,8 @@ type Options struct {
 	AllCases bool
 	// Template is used in place of the language's own, when not empty.
 	Template string
+	// Host goes into every record.
+	Host HostInfo
 	// Cache keeps compiled jury programs between runs; nil is none.
 	Cache Cache
 	// Transcripts runs an interactive case that was not accepted once more, with
@@ -83,6 +85,7 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 			Submission: SubmissionInfo{Name: s.Name, Language: lang.ID, Digest: s.Digest()},
 			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.checkerText(), Cases: len(p.Cases)},
 			Cases:      []CaseResult{},
+			Host:       j.options.Host,
 			StartedAt:  time.Now().UTC(),
 		},
 	}

@@ -28,6 +28,8 @@ type Run struct {
 	Machine  MachineInfo `json:"machine"`
 	Machines int         `json:"machines"`
 	Limits   LimitsInfo  `json:"limits"`
+	// Host is where it was judged.
+	Host HostInfo `json:"host"`
 
 	Compile CompileResult `json:"compile"`
 	Cases   []CaseResult  `json:"cases"`
@@ -40,6 +42,24 @@ type Run struct {
 
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
+}
+
+// HostInfo is what the speed of a host depends on, as far as it can be read
+// there; what cannot is empty.
+type HostInfo struct {
+	// Fingerprint is the same for hosts whose times can be compared.
+	Fingerprint string `json:"fingerprint"`
+	CPU         string `json:"cpu,omitempty"`
+	Microcode   string `json:"microcode,omitempty"`
+	Machine     string `json:"machine,omitempty"`
+	Kernel      string `json:"kernel,omitempty"`
+	Processors  int    `json:"processors,omitempty"`
+	// Governor is that of the processors' clock; Turbo and SMT are "on" or "off".
+	Governor string `json:"governor,omitempty"`
+	Turbo    string `json:"turbo,omitempty"`
+	SMT      string `json:"smt,omitempty"`
+	// Virtual says that the host is itself a virtual machine.
+	Virtual bool `json:"virtual,omitempty"`
 }
 
 // SubmissionInfo says what was judged.
