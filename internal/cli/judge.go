@@ -2,33 +2,48 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
-	"assay/internal/app"
 	"assay/internal/fault"
 	"assay/internal/judge"
 	"assay/internal/judge/problempkg"
 )
 
 type judgeCmd struct {
-	Package  string           `arg:"" help:"Problem package: a folder or a zip."`
-	Files    []string         `arg:"" optional:"" name:"file" help:"Submissions: files, or folders of files. None: all labelled ones of the package."`
-	Template string           `name:"template" short:"t" help:"Template to use in place of the language's own."`
-	All      bool             `name:"all" help:"Go on after a case that failed."`
-	Time     positiveDuration `name:"time-limit" placeholder:"2s" help:"Time limit for a package that gives none."`
-	Record   bool             `name:"records" help:"With --json: the whole record of each run, not only its row."`
+	judgeFlags
+
+	Package    string   `arg:"" help:"Problem package: a folder or a zip."`
+	Files      []string `arg:"" optional:"" name:"file" help:"Submissions: files, or a folder of them. None: all labelled ones of the package."`
+	Folders    bool     `name:"folders" help:"Each folder named is one submission of several files."`
+	All        bool     `name:"all" help:"Go on after a case that failed."`
+	Groups     bool     `name:"groups" help:"Show the outcome of each test group too."`
+	Contestant bool     `name:"contestant" help:"Show only what whoever sent the submission may see; labels do not count."`
+	JUnit      string   `name:"junit" placeholder:"FILE" help:"Write the outcome as JUnit XML as well."`
+	Record     string   `name:"record" placeholder:"DIR" help:"Write a record of each run into a folder, for assay rejudge. It holds what contestants must not see."`
+	Records    bool     `name:"records" help:"With --json: the whole record of each run, not only its row."`
 }
 
 func (judgeCmd) Help() string {
-	return `Each submission is compiled and run in a machine of its own. What decides, the expected outputs and the checker, stays on this host.
+	return `Each submission is compiled and run in a machine of its own, as many at once as the host has cores. What decides, the expected outputs and the checker, never enters that machine.
 
-A submission that says what it must do (the folder it lies in, or @EXPECTED_RESULTS@ in the source) is compared with that; the exit code is 1 if one did something else.`
+A submission that says what it must do (the folder it lies in, submissions.yaml, or @EXPECTED_RESULTS@ in the source) is compared with that; the exit code is 1 if one did something else.
+
+A folder named submissions holds a folder for each label, and in those lie the submissions, each a file or a folder. In any other folder each file is a submission, and so is each folder in it.
+
+A package that gives no time limit has it found from its accepted submissions first.`
+}
+
+// judged is one submission, its run and how that compares.
+type judged struct {
+	sub judge.Job
+	run judge.Run
+	row judge.Comparison
 }
 
 func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
+	if c.Contestant && (c.JUnit != "" || c.Records) {
+		return fault.Errorf(fault.Invalid, "--contestant does not go together with --junit and --records, which hold more")
+	}
 	pkg, err := problempkg.Options{TimeLimit: time.Duration(c.Time)}.Load(c.Package)
 	if err != nil {
 		return err
@@ -38,127 +53,80 @@ func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
 			err = closeErr
 		}
 	}()
-	warnings := pkg.Warnings
-	subs := pkg.Submissions
-	if len(c.Files) > 0 {
-		subs = nil
-		for _, f := range c.Files {
-			if l, ok := pkg.Find(f); ok {
-				subs = append(subs, l)
-				continue
-			}
-			l, w, err := problempkg.ReadSubmission(f)
-			if err != nil {
-				return err
-			}
-			subs, warnings = append(subs, l), append(warnings, w...)
-		}
+	subs, warnings, err := collect(pkg, c.Files, c.Folders)
+	if err != nil {
+		return err
 	}
 	if len(subs) == 0 {
 		return fault.Errorf(fault.Invalid, "package %s has no submissions to judge", c.Package).WithHint("name the files to judge")
 	}
-	for _, w := range warnings {
-		env.UI.Warnf("%s", w)
-	}
-	runs, err := c.judge(ctx, env, pkg, subs)
+	records, err := newRecorder(c.Record, c.Package)
 	if err != nil {
 		return err
 	}
-	return c.show(env, subs, runs)
-}
-
-// templates are those that the submissions' languages need.
-func (c judgeCmd) templates(subs []problempkg.Labelled) ([]string, error) {
-	if c.Template != "" {
-		return []string{c.Template}, nil
-	}
-	languages, err := judge.DefaultLanguages()
-	if err != nil {
-		return nil, err
-	}
-	var list []string
-	for _, s := range subs {
-		lang, err := languages.Detect(s.Submission.Files)
-		if err == nil && !slices.Contains(list, lang.Template) {
-			list = append(list, lang.Template)
+	set := jobSet{problem: pkg.Problem, jobs: jobsOf(subs), labelled: jobsOf(pkg.Submissions)}
+	o := judge.Options{AllCases: c.All, Template: c.Template}
+	var list []judged
+	err = c.withJudge(ctx, env, o, []jobSet{set}, func(j *judge.Judge) error {
+		for _, w := range append(pkg.Warnings, warnings...) {
+			env.UI.Warnf("%s", w)
 		}
-	}
-	return list, nil
-}
-
-// skipped is the run of a submission of the package that cannot be judged here:
-// a package may have more languages than this judge.
-func skipped(s judge.Submission, why error) judge.Run {
-	return judge.Run{Verdict: judge.Skipped, Reason: why.Error(), Submission: judge.SubmissionInfo{Name: s.Name, Digest: s.Digest()}}
-}
-
-// judge runs the submissions one after another, with live progress.
-func (c judgeCmd) judge(ctx context.Context, env *Env, pkg *problempkg.Package, subs []problempkg.Labelled) (runs []judge.Run, err error) {
-	names, err := c.templates(subs)
-	if err != nil {
-		return nil, err
-	}
-	if err := enterRoot(ctx, env, names...); err != nil {
-		return nil, err
-	}
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = closeEngine(e, err) }()
-	for _, name := range names {
-		if _, err := prepareShown(ctx, env, e, name); err != nil {
-			return nil, err
+		if err := c.limit(ctx, env, j, &set); err != nil {
+			return err
 		}
-	}
-	j, err := e.Judge(judge.Options{AllCases: c.All, Template: c.Template})
-	if err != nil {
-		return nil, err
-	}
-	p := env.UI.Progress("judge "+pkg.Problem.ShortName, int64(len(subs)))
-	for i, s := range subs {
-		show := func(ev judge.Event) {
-			switch ev.Step {
-			case judge.StepCase:
-				p.Detail(fmt.Sprintf("case %d/%d", ev.Case, ev.Cases))
-			case judge.StepCompiling, judge.StepRetrying:
-				p.Detail(string(ev.Step))
+		// A package may have more languages than this judge; what a person names
+		// must be something to judge.
+		lenient := len(c.Files) == 0
+		return c.run(ctx, env, j, set, lenient, func(i int, r judge.Run) error {
+			s := set.jobs[i]
+			if r.Verdict != judge.Skipped {
+				if err := records.write(judge.NewRecord(r, s.Submission, set.problem, records.pkg, o)); err != nil {
+					return err
+				}
 			}
-		}
-		p.Stage(s.Submission.Name)
-		run, err := j.Run(ctx, pkg.Problem, s.Submission, show)
-		if len(c.Files) == 0 && (fault.Is(err, fault.Invalid) || fault.Is(err, fault.Unsupported)) {
-			runs = append(runs, skipped(s.Submission, err))
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("judge %s: %w", s.Submission.Name, err)
-		}
-		if s.Expectation.NeedsAllCases() && !s.Expectation.Met(run) && !c.All {
-			// A label such as "TLE somewhere" may be met by a later case.
-			if run, err = j.With(judge.Options{AllCases: true, Template: c.Template}).Run(ctx, pkg.Problem, s.Submission, show); err != nil {
-				return nil, fmt.Errorf("judge %s: %w", s.Submission.Name, err)
+			row := s.Expectation.Compare(r)
+			if c.Contestant {
+				r = r.ForContestant()
 			}
-		}
-		runs = append(runs, run)
-		p.Set(int64(i+1), int64(len(subs)))
+			if !c.Records && !c.Groups && !c.Contestant {
+				r = summary(r)
+			}
+			list = append(list, judged{s, r, row})
+			return nil
+		})
+	})
+	if err != nil {
+		return err
 	}
-	p.Finish(fmt.Sprintf("%d judged", len(runs)))
-	return runs, nil
+	if c.JUnit != "" {
+		if err := writeJUnit(c.JUnit, []suite{{name: pkg.Problem.ShortName, runs: list}}); err != nil {
+			return err
+		}
+	}
+	return c.show(env, list)
+}
+
+// summary is a run without its cases: thousands of runs need not be kept whole.
+func summary(r judge.Run) judge.Run {
+	r.Cases, r.Groups = nil, nil
+	return r
 }
 
 // show prints the outcome; it gives errNegative when a label was not met.
-func (c judgeCmd) show(env *Env, subs []problempkg.Labelled, runs []judge.Run) error {
-	rows := make([]judge.Comparison, len(runs))
+func (c judgeCmd) show(env *Env, list []judged) error {
+	if c.Contestant {
+		return c.showContestant(env, list)
+	}
+	rows, runs := make([]judge.Comparison, len(list)), make([]judge.Run, len(list))
 	missed := 0
-	for i, r := range runs {
-		rows[i] = subs[i].Expectation.Compare(r)
-		if !rows[i].Met && r.Verdict != judge.Skipped {
+	for i, l := range list {
+		rows[i], runs[i] = l.row, l.run
+		if !l.row.Met && l.run.Verdict != judge.Skipped {
 			missed++
 		}
 	}
 	switch {
-	case env.JSON && c.Record:
+	case env.JSON && c.Records:
 		if err := env.PrintJSON(runs); err != nil {
 			return err
 		}
@@ -167,7 +135,13 @@ func (c judgeCmd) show(env *Env, subs []problempkg.Labelled, runs []judge.Run) e
 			return err
 		}
 	default:
-		c.table(env, rows, missed)
+		runTable(env, rows)
+		if c.Groups {
+			groupTable(env, list)
+		}
+		if missed > 0 {
+			env.UI.Printf("%d of %d submissions did not do what their label says\n", missed, len(rows))
+		}
 	}
 	if missed > 0 {
 		return errNegative
@@ -175,32 +149,18 @@ func (c judgeCmd) show(env *Env, subs []problempkg.Labelled, runs []judge.Run) e
 	return nil
 }
 
-func (c judgeCmd) table(env *Env, rows []judge.Comparison, missed int) {
-	table := make([][]string, len(rows))
-	for i, r := range rows {
-		mark := env.UI.Good("ok")
-		switch {
-		case r.Verdict == judge.Skipped:
-			mark = env.UI.Warn("skipped")
-		case !r.Met:
-			mark = env.UI.Bad("MISMATCH")
-		case r.Expected == "anything":
-			mark = "-"
+// showContestant prints what contestants may see. Labels are not theirs.
+func (c judgeCmd) showContestant(env *Env, list []judged) error {
+	if env.JSON {
+		runs := make([]judge.Run, len(list))
+		for i, l := range list {
+			runs[i] = l.run
 		}
-		where := ""
-		if r.FailedCase > 0 {
-			where = strconv.Itoa(r.FailedCase)
-		}
-		table[i] = []string{
-			r.Submission, r.Language, string(r.Verdict), r.Expected, mark, where,
-			fmt.Sprintf("%.3f", float64(r.TimeUS)/1e6), fmt.Sprintf("%.1f", float64(r.MemoryBytes)/(1<<20)), r.Reason,
-		}
+		return env.PrintJSON(runs)
 	}
-	env.UI.Table([]Column{
-		Left("submission"), Left("language"), Left("verdict"), Left("expected"), Left("label"), Right("case"),
-		Right("time s"), Right("memory MiB"), Left("reason"),
-	}, table)
-	if missed > 0 {
-		env.UI.Printf("%d of %d submissions did not do what their label says\n", missed, len(rows))
+	contestantTable(env, list)
+	if c.Groups {
+		groupTable(env, list)
 	}
+	return nil
 }
