@@ -35,7 +35,10 @@ type root struct {
 	Bench     benchCmd     `cmd:"" help:"Measure this host."`
 	Doctor    doctorCmd    `cmd:"" help:"Check this host and name what is missing, with its remedy."`
 	Languages languagesCmd `cmd:"" help:"List the languages of the judge and their versions."`
+	Problem   problemCmd   `cmd:"" help:"Make, show and zip problem packages."`
+	Rejudge   rejudgeCmd   `cmd:"" help:"Judge again from records and say what changed."`
 	Template  templateCmd  `cmd:"" help:"Build, list, show, remove and import templates."`
+	Verify    verifyCmd    `cmd:"" help:"Check problem packages and judge their labelled submissions."`
 	Version   versionCmd   `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 

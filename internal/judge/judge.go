@@ -83,7 +83,7 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 		run: Run{
 			ID:         "run-" + rand.Text(),
 			Submission: SubmissionInfo{Name: s.Name, Language: lang.ID, Digest: s.Digest()},
-			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.checkerText(), Cases: len(p.Cases)},
+			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.DescribeChecker(), Cases: len(p.Cases)},
 			Cases:      []CaseResult{},
 			Host:       j.options.Host,
 			StartedAt:  time.Now().UTC(),

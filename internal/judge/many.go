@@ -150,13 +150,16 @@ func (j *Judge) runJob(ctx context.Context, p Problem, job Job, lenient bool, ob
 		return Run{
 			Verdict: Skipped, Reason: err.Error(),
 			Submission: SubmissionInfo{Name: s.Name, Language: s.Language, Digest: s.Digest()},
-			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.checkerText(), Cases: len(p.Cases)},
+			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.DescribeChecker(), Cases: len(p.Cases)},
 		}, nil
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return Run{}, err
 	}
 	return Run{}, fmt.Errorf("judge %s: %w", s.Name, err)
 }
+
+// Options are those the judge was made with.
+func (j *Judge) Options() Options { return j.options }
 
 // allCases is the same judge, going on after a case that failed.
 func (j *Judge) allCases() *Judge {

@@ -60,8 +60,8 @@ type Problem struct {
 	Inference *Inference
 }
 
-// checkerText names what decides, for records.
-func (p Problem) checkerText() string {
+// DescribeChecker names what decides, for people and records.
+func (p Problem) DescribeChecker() string {
 	var names []string
 	if p.Interactor != nil {
 		names = append(names, string(p.Interactor.Protocol)+" interactor "+p.Interactor.Name)

@@ -18,6 +18,8 @@ import (
 // Package is a problem package that was read and found sound. Its cases are
 // read from the folder or zip when they are needed: Close it after the last run.
 type Package struct {
+	// Format is the one it is written in.
+	Format  Format
 	Problem judge.Problem
 	// Submissions are the labelled ones, sorted by path.
 	Submissions []Labelled
@@ -30,6 +32,16 @@ type Package struct {
 	// dir is the folder that was read, with no links in it; empty for a zip.
 	dir string
 }
+
+// Format names a package format.
+type Format string
+
+// The formats. Drafts of 2025-09 count as that one.
+const (
+	Legacy  Format = "legacy"
+	Rules   Format = "2025-09"
+	Polygon Format = "polygon"
+)
 
 // Labelled is a submission of the package and what it must do.
 type Labelled struct {
@@ -182,10 +194,10 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{t: t, langs: langs, pkg: &Package{Problem: judge.Problem{ShortName: name, Checker: checker.Default{}}}}
+	r := &reader{t: t, langs: langs, pkg: &Package{Format: Legacy, Problem: judge.Problem{ShortName: name, Checker: checker.Default{}}}}
 	read := r.read
 	if t.files["problem.yaml"] == nil && t.files["problem.xml"] != nil {
-		read = r.polygon
+		read, r.pkg.Format = r.polygon, Polygon
 	}
 	if err := read(); err != nil {
 		return nil, err
@@ -208,6 +220,9 @@ func (o Options) read(raw rawTree, name string) (*Package, error) {
 func (r *reader) read() (err error) {
 	if r.meta, err = readMetadata(r.t, r.langs); err != nil {
 		return err
+	}
+	if r.meta.rules {
+		r.pkg.Format = Rules
 	}
 	if r.side, err = readSideFiles(r.t); err != nil {
 		return err
