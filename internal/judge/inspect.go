@@ -392,7 +392,7 @@ func (in *inspector) checkThere(ctx context.Context, c callable, i int) (Check, 
 	if err := r.Close(); err != nil {
 		return Check{}, fault.Errorf(fault.Unavailable, "read %s: %w", in.output(i).Name(), err)
 	}
-	if err := in.x.jury.bring(ctx, c.machine, i); err != nil {
+	if err := in.x.jury.bring(ctx, c.machine, i, nil); err != nil {
 		return Check{}, err
 	}
 	return in.x.jury.checkWith(ctx, c, i, s)

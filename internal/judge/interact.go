@@ -19,15 +19,13 @@ import (
 // first is WA, whatever the program did then. Else the program's own end comes
 // first (TLE, MLE, RE) and then the interactor's word. Two that wait for each
 // other are ended by the program's wall limit: TLE.
-func (x *session) interact(ctx context.Context, i, pass int, spec sandbox.ExecSpec, record *transcript) (attempt, error) {
+func (x *session) interact(ctx context.Context, i int, input *spool, spec sandbox.ExecSpec, record *transcript) (attempt, error) {
 	c, err := x.jury.ready(ctx, *x.problem.Interactor)
 	if err != nil {
 		return attempt{}, err
 	}
-	if pass == 1 {
-		if err := x.jury.bring(ctx, c.machine, i); err != nil {
-			return attempt{}, err
-		}
+	if err := x.jury.bring(ctx, c.machine, i, input); err != nil {
+		return attempt{}, err
 	}
 	talk := conversation{x: x, program: spec, interactor: c, spec: c.interactorSpec(x.problem.Cases[i].CheckerArgs)}
 	// The interactor may wait as long as the program may take.
@@ -68,7 +66,7 @@ func (x *session) judgeTout(ctx context.Context, i int, c callable, a attempt) (
 	if err != nil {
 		return a, fmt.Errorf("read the interactor's output: %w", err)
 	}
-	a.check, a.next, err = x.jury.check(ctx, i, tout, true)
+	a.check, a.next, err = x.jury.check(ctx, i, tout, nil)
 	return a, err
 }
 
@@ -327,7 +325,7 @@ func (x *session) transcribe(ctx context.Context, i int, res *CaseResult) error 
 		return err
 	}
 	record := &transcript{}
-	again, err := x.runPass(ctx, i, 1, nil, record)
+	again, err := x.runPass(ctx, i, nil, record)
 	if again.next != nil {
 		again.next.close()
 	}

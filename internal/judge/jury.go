@@ -359,8 +359,16 @@ func writeSources(ctx context.Context, m Machine, dir string, files []SourceFile
 }
 
 // bring lays input and answer of case i into the machine and empties the
-// feedback directory.
-func (j *jury) bring(ctx context.Context, m *juryMachine, i int) error {
+// feedback directory. For a later pass, which has an input, only that is new:
+// what the earlier ones left as feedback stays.
+func (j *jury) bring(ctx context.Context, m *juryMachine, i int, input *spool) error {
+	if input != nil {
+		m.dataOf = -1
+		if err := m.WriteFile(ctx, juryInput, input.reader(), 0o444); err != nil {
+			return fmt.Errorf("write the input of a later pass: %w", err)
+		}
+		return nil
+	}
 	if m.dataOf != i {
 		m.dataOf = -1
 		c := j.x.problem.Cases[i]

@@ -136,7 +136,7 @@ func (x *session) undisturbed(ctx context.Context, i int) (a attempt, disturbed 
 func (x *session) runOnce(ctx context.Context, i int) (attempt, error) {
 	var whole attempt
 	for pass := 1; ; pass++ {
-		one, err := x.runPass(ctx, i, pass, whole.next, nil)
+		one, err := x.runPass(ctx, i, whole.next, nil)
 		if whole.next != nil {
 			whole.next.close()
 		}
@@ -167,7 +167,7 @@ func (a attempt) then(b attempt) attempt {
 // runPass runs the program once on case i, or on the input of a later pass. The
 // input enters the machine now, not earlier; the expected output never does.
 // record, when not nil, gets what program and interactor say to each other.
-func (x *session) runPass(ctx context.Context, i, pass int, input *spool, record *transcript) (attempt, error) {
+func (x *session) runPass(ctx context.Context, i int, input *spool, record *transcript) (attempt, error) {
 	if err := x.bringInput(ctx, i, input); err != nil {
 		return attempt{}, err
 	}
@@ -178,9 +178,9 @@ func (x *session) runPass(ctx context.Context, i, pass int, input *spool, record
 	var a attempt
 	switch {
 	case x.problem.Interactor != nil:
-		a, err = x.interact(ctx, i, pass, spec, record)
+		a, err = x.interact(ctx, i, input, spec, record)
 	case len(x.problem.Checkers) > 0:
-		a, err = x.runThenCheck(ctx, i, pass, spec)
+		a, err = x.runThenCheck(ctx, i, input, spec)
 	default:
 		a, err = x.runAndCompare(ctx, i, spec)
 	}
@@ -254,14 +254,14 @@ func (x *session) runAndCompare(ctx context.Context, i int, spec sandbox.ExecSpe
 
 // runThenCheck runs the program, and then the checkers if its end leaves
 // anything to decide: they do not use the processor while it is measured.
-func (x *session) runThenCheck(ctx context.Context, i, pass int, spec sandbox.ExecSpec) (attempt, error) {
+func (x *session) runThenCheck(ctx context.Context, i int, input *spool, spec sandbox.ExecSpec) (attempt, error) {
 	output := &spool{}
 	defer output.close()
 	a, err := x.runProgram(ctx, spec, output)
 	if err != nil || !x.undecided(a) {
 		return a, err
 	}
-	a.check, a.next, err = x.jury.check(ctx, i, output, pass == 1)
+	a.check, a.next, err = x.jury.check(ctx, i, output, input)
 	return a, err
 }
 

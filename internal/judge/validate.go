@@ -39,20 +39,18 @@ var feedbackFiles = []string{feedbackJudge, feedbackTeam, feedbackScore, feedbac
 // maxMessage is how much of a checker's message is kept, in bytes.
 const maxMessage = 16 << 10
 
-// check has the problem's checkers decide about an output of case i. The data
-// of the case lies in the machine already when fresh is false (a later pass).
-// next is the input of the pass that the checker wants, or nil.
-func (j *jury) check(ctx context.Context, i int, output *spool, fresh bool) (word Check, next *spool, err error) {
+// check has the problem's checkers decide about an output of case i. input is
+// that of a later pass, or nil for the case's own: then the feedback directory
+// is emptied. next is the input of the pass that the checker wants, or nil.
+func (j *jury) check(ctx context.Context, i int, output, input *spool) (word Check, next *spool, err error) {
 	word = Check{Outcome: CheckAccepted, NoOutput: output.blank()}
 	for _, p := range j.x.problem.Checkers {
 		c, err := j.ready(ctx, p)
 		if err != nil {
 			return Check{}, nil, err
 		}
-		if fresh {
-			if err := j.bring(ctx, c.machine, i); err != nil {
-				return Check{}, nil, err
-			}
+		if err := j.bring(ctx, c.machine, i, input); err != nil {
+			return Check{}, nil, err
 		}
 		said, err := j.checkWith(ctx, c, i, output)
 		if err != nil {
