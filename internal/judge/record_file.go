@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 
 	"assay/internal/fault"
@@ -139,17 +141,28 @@ func (r Run) Verdicts(next Run) []Change {
 }
 
 // Circumstances says what else differs that a verdict may rest on: the problem,
-// the machine and the limits.
+// the machine, the host and the limits.
 func (r Run) Circumstances(next Run) []Change {
 	list := changes(nil, "problem version", r.Problem.Version, next.Problem.Version)
 	a, b := r.Machine, next.Machine
 	list = changes(list, "template", a.Template, b.Template)
 	list = changes(list, "template digest", a.TemplateDigest, b.TemplateDigest)
 	list = changes(list, "driver", a.Driver, b.Driver)
-	list = changes(list, "driver and host", a.DriverIdentity, b.DriverIdentity)
-	list = changes(list, "shape", fmt.Sprintf("%+v", a.Shape), fmt.Sprintf("%+v", b.Shape))
+	list = changes(list, "driver identity", a.DriverIdentity, b.DriverIdentity)
+	list = fieldChanges(list, "machine", a.Shape, b.Shape)
+	list = fieldChanges(list, "host", r.Host, next.Host)
 	if r.Limits != (LimitsInfo{}) && next.Limits != (LimitsInfo{}) {
-		list = changes(list, "limits", fmt.Sprintf("%+v", r.Limits), fmt.Sprintf("%+v", next.Limits))
+		list = fieldChanges(list, "limit", r.Limits, next.Limits)
+	}
+	return list
+}
+
+// fieldChanges compares two structs of one type field by field.
+func fieldChanges[T any](list []Change, what string, old, next T) []Change {
+	a, b := reflect.ValueOf(old), reflect.ValueOf(next)
+	for i := range a.NumField() {
+		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+		list = changes(list, what+" "+name, fmt.Sprint(a.Field(i).Interface()), fmt.Sprint(b.Field(i).Interface()))
 	}
 	return list
 }
