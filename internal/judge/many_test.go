@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,12 @@ func (m *countedMachine) Exec(ctx context.Context, spec sandbox.ExecSpec, in io.
 	m.owner.mu.Lock()
 	defer m.owner.mu.Unlock()
 	return m.Machine.Exec(ctx, spec, in, out, errs)
+}
+
+func (m *countedMachine) WriteFile(ctx context.Context, path string, r io.Reader, mode fs.FileMode) error {
+	m.owner.mu.Lock()
+	defer m.owner.mu.Unlock()
+	return m.Machine.WriteFile(ctx, path, r, mode)
 }
 
 func (m *countedMachine) Destroy(ctx context.Context) error {
