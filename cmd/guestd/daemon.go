@@ -301,6 +301,13 @@ func (d *daemon) deliver(r *http.Request, c *command, att guest.Attach, out *fra
 		}
 	}()
 	var copies sync.WaitGroup
+	copies.Go(func() {
+		select {
+		case <-c.ran:
+			_ = out.frame(guest.FrameEnded, nil) // what follows shows a broken session
+		case <-r.Context().Done():
+		}
+	})
 	var lost [2]bool
 	for i, s := range []*stream{c.stdout, c.stderr} {
 		from, t := att.StdoutFrom, guest.FrameStdout

@@ -40,6 +40,7 @@ type command struct {
 	feeding sync.Mutex // guards fed and the writing of stdin
 	fed     int64      // bytes of stdin the pipe has taken
 
+	ran    chan struct{} // closed when the program has ended
 	done   chan struct{} // closed when result or fault is set
 	result guest.Result
 	fault  error
@@ -65,7 +66,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	c := &command{spec: spec, machineMemory: d.memory, done: make(chan struct{})}
+	c := &command{spec: spec, machineMemory: d.memory, ran: make(chan struct{}), done: make(chan struct{})}
 	c.stdout = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	var f files
@@ -166,6 +167,7 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 
 	failure, end, err := p.wait(c)
 	wall := time.Since(c.started)
+	close(c.ran)
 	close(stop)
 	<-watched
 	c.lookAtDisk()

@@ -102,6 +102,20 @@ type Usage struct {
 	StdoutBytes, StderrBytes int64
 	// DiskBytes is what the exec added to the machine's disk.
 	DiskBytes int64
+	// Counted is the processor time to hold against a limit or to compare with
+	// another run's. Where the exec was alone in a machine with processors of its
+	// own it is the host's count of the machine from the moment guestd said that
+	// the program runs to the moment it said that it had ended: exact to the
+	// microsecond for what it counts, which is the program, gVisor's work for it
+	// and guestd's watch over it (about 1 %), without the start of the program.
+	// Elsewhere it is CPUUser + CPUSystem, which go in ticks of 10 ms and count
+	// waiting for a processor as using it.
+	Counted time.Duration
+	// Disturbed says why times of this exec should not be relied on, or is empty:
+	// others ran on the processors that the machine has to itself, or they were
+	// taken from the host, for more than 2 % of Counted and 20 ms. It is only
+	// known where the host counts.
+	Disturbed string
 	// HostCPU is the host's own count of the machine's CPU time over the same
 	// span: guest, guestd and the driver's own work. Zero when unknown.
 	HostCPU time.Duration
@@ -114,16 +128,18 @@ type Usage struct {
 func (u Usage) CPU() time.Duration { return u.CPUUser + u.CPUSystem }
 
 type usageJSON struct {
-	CPUUser       int64 `json:"cpu_user_us"`
-	CPUSystem     int64 `json:"cpu_system_us"`
-	Wall          int64 `json:"wall_us"`
-	MemoryPeak    int64 `json:"memory_peak_bytes"`
-	ProcessesPeak int   `json:"processes_peak"`
-	StdoutBytes   int64 `json:"stdout_bytes"`
-	StderrBytes   int64 `json:"stderr_bytes"`
-	DiskBytes     int64 `json:"disk_bytes"`
-	HostCPU       int64 `json:"host_cpu_us"`
-	Disagree      bool  `json:"disagree"`
+	CPUUser       int64  `json:"cpu_user_us"`
+	CPUSystem     int64  `json:"cpu_system_us"`
+	Wall          int64  `json:"wall_us"`
+	MemoryPeak    int64  `json:"memory_peak_bytes"`
+	ProcessesPeak int    `json:"processes_peak"`
+	StdoutBytes   int64  `json:"stdout_bytes"`
+	StderrBytes   int64  `json:"stderr_bytes"`
+	DiskBytes     int64  `json:"disk_bytes"`
+	Counted       int64  `json:"counted_us"`
+	Disturbed     string `json:"disturbed,omitempty"`
+	HostCPU       int64  `json:"host_cpu_us"`
+	Disagree      bool   `json:"disagree"`
 }
 
 // MarshalJSON writes times as microseconds, with the unit in every name.
@@ -132,6 +148,7 @@ func (u Usage) MarshalJSON() ([]byte, error) {
 		CPUUser: u.CPUUser.Microseconds(), CPUSystem: u.CPUSystem.Microseconds(), Wall: u.Wall.Microseconds(),
 		MemoryPeak: u.MemoryPeak, ProcessesPeak: u.ProcessesPeak,
 		StdoutBytes: u.StdoutBytes, StderrBytes: u.StderrBytes, DiskBytes: u.DiskBytes,
+		Counted: u.Counted.Microseconds(), Disturbed: u.Disturbed,
 		HostCPU: u.HostCPU.Microseconds(), Disagree: u.Disagree,
 	})
 }
@@ -147,6 +164,7 @@ func (u *Usage) UnmarshalJSON(b []byte) error {
 		CPUUser: us(j.CPUUser), CPUSystem: us(j.CPUSystem), Wall: us(j.Wall),
 		MemoryPeak: j.MemoryPeak, ProcessesPeak: j.ProcessesPeak,
 		StdoutBytes: j.StdoutBytes, StderrBytes: j.StderrBytes, DiskBytes: j.DiskBytes,
+		Counted: us(j.Counted), Disturbed: j.Disturbed,
 		HostCPU: us(j.HostCPU), Disagree: j.Disagree,
 	}
 	return nil

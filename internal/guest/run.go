@@ -21,6 +21,11 @@ import (
 type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Started and Ended, if set, are called once each when guestd says that the
+	// program has been started, and that it has ended: for who counts what the
+	// machine uses in between. They must return at once. When the session breaks
+	// in between they may be late, or Ended not be called.
+	Started, Ended func()
 }
 
 // killTimeout bounds the wait for guestd to confirm a kill.
@@ -78,7 +83,15 @@ func (s IO) orDiscard() IO {
 	if s.Stderr == nil {
 		s.Stderr = io.Discard
 	}
+	s.Started, s.Ended = onceOrNothing(s.Started), onceOrNothing(s.Ended)
 	return s
+}
+
+func onceOrNothing(f func()) func() {
+	if f == nil {
+		return func() {}
+	}
+	return sync.OnceFunc(f)
 }
 
 // attach runs one stream of an exec and keeps in att what has been received.
@@ -105,7 +118,10 @@ func (c *Client) attach(ctx context.Context, att *Attach, input *input, streams 
 			return Result{}, c.broken(ctx, http.MethodPost, PathExec, err)
 		}
 		switch t {
+		case FrameEnded:
+			streams.Ended()
 		case FrameStarted:
+			streams.Started()
 			var st Started
 			if err := json.Unmarshal(p, &st); err != nil {
 				return Result{}, fault.Errorf(fault.Internal, "decode exec start: %w", err)

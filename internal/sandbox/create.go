@@ -368,7 +368,7 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 		return nil, err
 	}
 	s := &Sandbox{
-		m: m, body: b, reserved: r, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
+		m: m, body: b, reserved: r, counted: len(cores) > 0, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
 		info: Info{
 			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: m.driver.Name(),
 			DriverIdentity: m.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"sync"
@@ -46,6 +47,12 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (re
 		defer dog.stop()
 		streams.Stdout, streams.Stderr = dog.excuse(streams.Stdout), dog.excuse(streams.Stderr)
 	}
+	if spec.Key == "" {
+		spec.Key = rand.Text()
+	}
+	leave := s.enterExec(spec)
+	asked := spec
+	m := s.measure(&spec, &streams)
 	began := time.Now()
 	before, beforeErr := s.body.machine.Usage()
 	res, err = s.body.client.Run(ctx, spec, streams)
@@ -57,7 +64,12 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (re
 		margin := disagreeMargin + time.Duration(res.Usage.ProcessesPeak)*guestTick
 		res.Usage.Disagree = res.Usage.CPU() > res.Usage.HostCPU+res.Usage.HostCPU/10+margin
 	}
-	s.events.exec(spec, res, err)
+	res.Usage.Counted = res.Usage.CPU()
+	if m != nil {
+		m.finish(&res)
+	}
+	leave()
+	s.events.exec(asked, res, err)
 	return res, err
 }
 

@@ -52,6 +52,10 @@ type Sandbox struct {
 	lastUsed  time.Time
 	using     int           // calls under way
 	wired     int           // execs that hold a wire
+	execs     int           // execs under way
+	crowded   bool          // more than one was, since there was none
+	littered  bool          // an exec may have left processes behind
+	counted   bool          // has processors of its own, or another's that waits
 	pausedAt  time.Time     // of the pause that lasts
 	pausedFor time.Duration // pauses that are over
 	ended     string        // why, from the moment that its end begins

@@ -126,6 +126,9 @@ type Machine interface {
 // HostUsage is what the host counted of a machine from outside.
 type HostUsage struct {
 	CPU time.Duration
+	// Waited is for how long a thread of the machine was ready to run and none of
+	// the host's processors ran it. Zero where the kernel does not count it.
+	Waited time.Duration
 	// Memory and MemoryPeak are in bytes and include the driver's own.
 	Memory, MemoryPeak int64
 }

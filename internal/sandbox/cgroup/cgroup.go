@@ -80,6 +80,7 @@ func find(root string) (*Tree, error) {
 		}
 	}
 	t.addCPUSet(root)
+	t.addPressure(root)
 	return t, nil
 }
 

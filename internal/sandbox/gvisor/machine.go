@@ -324,7 +324,7 @@ func (m *machine) Usage() (sandbox.HostUsage, error) {
 	if err != nil {
 		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
 	}
-	return sandbox.HostUsage{CPU: cpu, Memory: now, MemoryPeak: peak}, nil
+	return sandbox.HostUsage{CPU: cpu, Waited: m.group.Waited(), Memory: now, MemoryPeak: peak}, nil
 }
 
 // Pin binds the boot process and all it has started or will start.
