@@ -78,12 +78,20 @@ type Check struct {
 	Score, Multiplier *Score
 }
 
+// timeOf is the processor time that counts: the host's count where it has one.
+func timeOf(usage sandbox.Usage) time.Duration {
+	if usage.Counted > 0 {
+		return usage.Counted
+	}
+	return usage.CPU()
+}
+
 // stderrFlood is how much on standard error makes a flood of it, in bytes for
 // each second of CPU time, and at the least once.
 const stderrFlood = 16 << 10
 
 func flooded(usage sandbox.Usage) bool {
-	return usage.StderrBytes >= stderrFlood*max(1, int64(usage.CPU()/time.Second))
+	return usage.StderrBytes >= stderrFlood*max(1, int64(timeOf(usage)/time.Second))
 }
 
 // Decide gives the verdict of one case and the reason a person can read. It is
@@ -171,15 +179,15 @@ func overTime(exit sandbox.Exit, usage sandbox.Usage, limits sandbox.Limits) (st
 	switch {
 	case exit.Cause == guest.CPULimit:
 		return fmt.Sprintf("CPU time limit of %s reached", secondsText(limits.CPU)), true
-	case limits.CPU > 0 && usage.CPU() > limits.CPU:
-		if usage.CPU()-limits.CPU < time.Millisecond {
-			return fmt.Sprintf("CPU time %.6f s, limit %s", usage.CPU().Seconds(), secondsText(limits.CPU)), true
+	case limits.CPU > 0 && timeOf(usage) > limits.CPU:
+		if timeOf(usage)-limits.CPU < time.Millisecond {
+			return fmt.Sprintf("CPU time %.6f s, limit %s", timeOf(usage).Seconds(), secondsText(limits.CPU)), true
 		}
-		return fmt.Sprintf("CPU time %s, limit %s", secondsText(usage.CPU()), secondsText(limits.CPU)), true
+		return fmt.Sprintf("CPU time %s, limit %s", secondsText(timeOf(usage)), secondsText(limits.CPU)), true
 	case exit.Cause == guest.WallLimit:
-		return fmt.Sprintf("wall time limit of %s reached (CPU time %s)", secondsText(limits.Wall), secondsText(usage.CPU())), true
+		return fmt.Sprintf("wall time limit of %s reached (CPU time %s)", secondsText(limits.Wall), secondsText(timeOf(usage))), true
 	case exit.Cause == guest.Exited && limits.Wall > 0 && usage.Wall > limits.Wall:
-		return fmt.Sprintf("wall time %s, limit %s (CPU time %s)", secondsText(usage.Wall), secondsText(limits.Wall), secondsText(usage.CPU())), true
+		return fmt.Sprintf("wall time %s, limit %s (CPU time %s)", secondsText(usage.Wall), secondsText(limits.Wall), secondsText(timeOf(usage))), true
 	}
 	return "", false
 }

@@ -147,6 +147,7 @@ func (m *meter) finish(res *Result) {
 	}
 	u := &res.Usage
 	u.Counted = max(m.end.CPU-m.start.CPU, 0)
+	u.Disagree = false // the guest's count decides nothing here
 	// A machine's own threads wait for each other, too: that is no disturbance. So
 	// it counts only as far as others ran on its processors meanwhile.
 	others := m.end.busy - m.start.busy - u.Counted
