@@ -148,19 +148,3 @@ func (c judgeCmd) show(env *Env, list []judged) error {
 	}
 	return nil
 }
-
-// showContestant prints what contestants may see. Labels are not theirs.
-func (c judgeCmd) showContestant(env *Env, list []judged) error {
-	if env.JSON {
-		runs := make([]judge.Run, len(list))
-		for i, l := range list {
-			runs[i] = l.run
-		}
-		return env.PrintJSON(runs)
-	}
-	contestantTable(env, list)
-	if c.Groups {
-		groupTable(env, list)
-	}
-	return nil
-}

@@ -91,32 +91,6 @@ func groupTable(env *Env, list []judged) {
 	env.UI.Table([]Column{Left("submission"), Left("group"), Left("verdict"), Right("score"), Right("at most"), Left("reason")}, table)
 }
 
-// contestantTable shows runs as their contestants see them.
-func contestantTable(env *Env, list []judged) {
-	table := make([][]string, len(list))
-	for i, l := range list {
-		r := l.run
-		table[i] = []string{
-			oneLine(r.Submission.Name), string(r.Verdict), r.Verdict.Text(), caseCell(r.FailedCase), secondsCell(r.TimeUS), memoryCell(r.MemoryBytes),
-			scoreCell(r.Score), oneLine(r.Reason),
-		}
-	}
-	env.UI.Table([]Column{
-		Left("submission"), Left("verdict"), Left("in words"), Right("case"), Right("time s"), Right("memory MiB"), Right("score"), Left("reason"),
-	}, table)
-	for _, l := range list {
-		name := oneLine(l.run.Submission.Name)
-		if l.run.Verdict == judge.CompileError && l.run.Compile.Output != "" {
-			env.UI.Printf("\n%s: the compiler said:\n%s\n", name, visible(l.run.Compile.Output))
-		}
-		for _, c := range l.run.Cases {
-			if c.Message != "" {
-				env.UI.Printf("\n%s: case %d: %s\n", name, c.Number, visible(c.Message))
-			}
-		}
-	}
-}
-
 // visible makes text of strangers safe for a terminal: control characters but
 // newline and tab are shown as a mark.
 func visible(text string) string {

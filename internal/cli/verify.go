@@ -190,21 +190,14 @@ func (c verifyCmd) inspect(ctx context.Context, env *Env, j *judge.Judge, v *ver
 
 // margins holds the limit against those submissions that say something about it.
 func (c verifyCmd) margins(ctx context.Context, env *Env, j *judge.Judge, v *verification, runs map[int]judge.Run) error {
-	p := env.UI.Progress("margins of "+v.set.problem.ShortName, int64(len(runs)))
-	for i, job := range v.set.jobs {
-		r, ok := runs[i]
-		if !ok {
-			continue
-		}
-		found, err := j.Margins(ctx, v.set.problem, job, r, v.limit != nil, func(judge.Event) { p.Stage(job.Submission.Name) })
-		if err != nil {
-			return err
-		}
-		v.findings = append(v.findings, found...)
-		p.Add(1)
+	b := newBoard(env, "margins of "+v.set.problem.ShortName, v.set.jobs)
+	b.total = 0 // Only some of them are run.
+	found, err := j.MarginsOf(ctx, v.set.problem, v.set.jobs, runs, v.limit != nil, judge.Many{AtOnce: c.atOnce(), Observe: b.observe})
+	v.findings = append(v.findings, found...)
+	if err == nil {
+		b.finish("")
 	}
-	p.Finish("")
-	return nil
+	return err
 }
 
 // ok reports whether nothing is wrong, with the numbers for a summary.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"assay/internal/fault"
@@ -68,15 +69,16 @@ func (j *Judge) FindLimit(ctx context.Context, p Problem, jobs []Job, most time.
 	}
 	p.Limits.CPU, p.Limits.Wall = most, 0
 	var lower []Job
+	var at []int // where they are in jobs
 	some := false
-	for _, job := range jobs {
+	for i, job := range jobs {
 		inside := func(b TimeBound) bool { return !b.Upper }
 		if slices.ContainsFunc(job.Bounds, inside) {
 			job.Bounds = slices.DeleteFunc(slices.Clone(job.Bounds), func(b TimeBound) bool { return b.Upper })
 			some = some || slices.ContainsFunc(job.Bounds, func(b TimeBound) bool { return b.Cases != nil })
 			// Only its times are asked for now.
 			job.Expectation = Expectation{}
-			lower = append(lower, job)
+			lower, at = append(lower, job), append(at, i)
 		}
 	}
 	if len(lower) == 0 {
@@ -84,11 +86,14 @@ func (j *Judge) FindLimit(ctx context.Context, p Problem, jobs []Job, most time.
 			WithHint("give one with --time-limit, or an accepted submission to the package")
 	}
 	var found FoundLimit
-	done := m.Done
+	done, observe := m.Done, m.Observe
+	if observe != nil {
+		m.Observe = func(i int, e Event) { observe(at[i], e) }
+	}
 	m.Lenient = true
 	m.Done = func(i int, r Run) error {
 		if done != nil {
-			if err := done(i, r); err != nil {
+			if err := done(at[i], r); err != nil {
 				return err
 			}
 		}
@@ -153,6 +158,44 @@ func (j *Judge) Margins(ctx context.Context, p Problem, job Job, r Run, found bo
 		}
 	}
 	return list, nil
+}
+
+// MarginsOf calls Margins for each job that has a run in runs, side by side, and
+// gives all findings in the order of the jobs. The first error ends all.
+func (j *Judge) MarginsOf(ctx context.Context, p Problem, jobs []Job, runs map[int]Run, found bool, m Many) ([]Finding, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	var first error
+	lists := make([][]Finding, len(jobs))
+	slots := make(chan struct{}, max(1, m.AtOnce))
+	var workers sync.WaitGroup
+	for i, job := range jobs {
+		r, ok := runs[i]
+		if !ok {
+			continue
+		}
+		slots <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-slots }()
+			list, err := j.Margins(ctx, p, job, r, found, func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if m.Observe != nil {
+					m.Observe(i, e)
+				}
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			lists[i] = list
+			if err != nil && first == nil {
+				first = err
+				cancel(err)
+			}
+		})
+	}
+	workers.Wait()
+	return slices.Concat(lists...), first
 }
 
 // exceeds runs the cases that took too long with the larger limit: one of them

@@ -96,7 +96,7 @@ func TestFindLimit(t *testing.T) {
 	}{
 		{
 			"slowest_counts", rule,
-			[]judge.Job{bounded("cpu 700ms\necho", false), bounded("on b cpu 1800ms\necho", false), bounded("cpu 20s", true), job("cpu 9s")},
+			[]judge.Job{bounded("cpu 20s", true), bounded("cpu 700ms\necho", false), job("cpu 9s"), bounded("on b cpu 1800ms\necho", false)},
 			judge.FoundLimit{Limit: 4 * time.Second, Slowest: 1800 * time.Millisecond, By: "on b cpu 1800ms\necho", Used: 2}, "",
 		},
 		{
@@ -114,7 +114,14 @@ func TestFindLimit(t *testing.T) {
 			t.Parallel()
 			b := setupMany(t)
 			b.problem.Limits.CPU, b.problem.Inference = 0, tt.rule
-			got, err := b.judge.FindLimit(t.Context(), b.problem, tt.jobs, time.Minute, judge.Many{AtOnce: 2})
+			got, err := b.judge.FindLimit(t.Context(), b.problem, tt.jobs, time.Minute, judge.Many{
+				AtOnce: 2,
+				Observe: func(i int, _ judge.Event) {
+					if bounds := tt.jobs[i].Bounds; len(bounds) == 0 || bounds[0].Upper {
+						t.Errorf("job %d says nothing about the least limit, and is judged", i)
+					}
+				},
+			})
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || !fault.Is(err, fault.Invalid) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -166,6 +173,34 @@ func TestMargins(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestMarginsOfSideBySide(t *testing.T) {
+	t.Parallel()
+	b := setupMany(t)
+	b.problem.Inference = &judge.Inference{AcceptFactor: 2, RejectFactor: 1.5, Resolution: time.Second}
+	jobs := []judge.Job{bounded("cpu 600ms\necho", false), bounded("cpu 9s", true), bounded("on a cpu 1200ms\necho", true), job("echo")}
+	runs := map[int]judge.Run{}
+	err := b.judge.RunMany(t.Context(), b.problem, jobs, judge.Many{AtOnce: 2, Done: func(i int, r judge.Run) error {
+		if i < 3 {
+			runs[i] = r
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := b.judge.MarginsOf(t.Context(), b.problem, jobs, runs, false, judge.Many{AtOnce: 2})
+	if err != nil || len(found) != 2 || found[0].Where != jobs[0].Submission.Name || found[1].Where != jobs[2].Submission.Name {
+		t.Errorf("%v %+v", err, found)
+	}
+	if b.counted.live != 0 {
+		t.Errorf("%d machines are left", b.counted.live)
+	}
+	b.machines.createErrs = []error{fault.Errorf(fault.NotFound, "no such template")}
+	if _, err := b.judge.MarginsOf(t.Context(), b.problem, jobs, runs, false, judge.Many{AtOnce: 2}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("error %v", err)
 	}
 }
 
