@@ -107,8 +107,10 @@ func junitRun(suite string, r judged) junitCase {
 	c := junitCase{
 		Name: r.row.Submission, ClassName: suite + "." + r.row.Language, Time: junitTime(r.run.FinishedAt.Sub(r.run.StartedAt)),
 		Properties: []junitProperty{
-			{"verdict", string(r.run.Verdict)}, {"expected", r.row.Expected},
-			{"cpu_us", strconv.FormatInt(r.run.TimeUS, 10)}, {"memory_bytes", strconv.FormatInt(r.run.MemoryBytes, 10)},
+			{"verdict", string(r.run.Verdict)},
+			{"expected", r.row.Expected},
+			{"cpu_us", strconv.FormatInt(r.run.TimeUS, 10)},
+			{"memory_bytes", strconv.FormatInt(r.run.MemoryBytes, 10)},
 		},
 	}
 	if r.run.Score != nil {

@@ -97,12 +97,14 @@ func TestFindLimit(t *testing.T) {
 		{
 			"slowest_counts", rule,
 			[]judge.Job{bounded("cpu 20s", true), bounded("cpu 700ms\necho", false), job("cpu 9s"), bounded("on b cpu 1800ms\necho", false)},
-			judge.FoundLimit{Limit: 4 * time.Second, Slowest: 1800 * time.Millisecond, By: "on b cpu 1800ms\necho", Used: 2}, "",
+			judge.FoundLimit{Limit: 4 * time.Second, Slowest: 1800 * time.Millisecond, By: "on b cpu 1800ms\necho", Used: 2},
+			"",
 		},
 		{
 			"one_that_does_not_compile_is_passed_over", rule,
 			[]judge.Job{bounded("compile error", false), bounded("cpu 100ms\necho", false)},
-			judge.FoundLimit{Limit: time.Second, Slowest: 100 * time.Millisecond, By: "cpu 100ms\necho", Used: 1}, "",
+			judge.FoundLimit{Limit: time.Second, Slowest: 100 * time.Millisecond, By: "cpu 100ms\necho", Used: 1},
+			"",
 		},
 		{"endless", rule, []judge.Job{bounded("cpu 2m", false)}, judge.FoundLimit{}, "took more than 60.000 s"},
 		{"nobody", rule, []judge.Job{bounded("cpu 2s", true), job("echo")}, judge.FoundLimit{}, "no submission to find it from"},

@@ -170,25 +170,25 @@ func (j *Judge) allCases() *Judge {
 
 // Templates are the names of the templates that judging the problem and the
 // submissions needs, each once. A language that is not known needs none.
-func (l *Languages) Templates(p Problem, submissions []Submission) []string {
+func (s *Languages) Templates(p Problem, submissions []Submission) []string {
 	var list []string
 	add := func(name string) {
 		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
-	for _, s := range submissions {
-		lang, err := l.Detect(s.Files)
-		if s.Language != "" {
-			lang, err = l.ByID(s.Language)
+	for _, sub := range submissions {
+		lang, err := s.Detect(sub.Files)
+		if sub.Language != "" {
+			lang, err = s.ByID(sub.Language)
 		}
 		if err == nil {
 			add(lang.Template)
 		}
 	}
 	for _, program := range p.programs() {
-		if s, err := l.specify(program); err == nil {
-			add(s.template())
+		if spec, err := s.specify(program); err == nil {
+			add(spec.template())
 		}
 	}
 	return list

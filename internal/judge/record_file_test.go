@@ -121,8 +121,10 @@ func TestWhatChanged(t *testing.T) {
 	}
 	next.Machine.TemplateDigest, next.Machine.Shape.VCPUs, next.Limits.CPUUS, next.Host.Kernel = "sha256:2", 4, 2, "6.2"
 	want = []judge.Change{
-		{What: "template digest", Old: "sha256:1", New: "sha256:2"}, {What: "machine vcpus", Old: "2", New: "4"},
-		{What: "host kernel", Old: "6.1", New: "6.2"}, {What: "limit cpu_us", Old: "1", New: "2"},
+		{What: "template digest", Old: "sha256:1", New: "sha256:2"},
+		{What: "machine vcpus", Old: "2", New: "4"},
+		{What: "host kernel", Old: "6.1", New: "6.2"},
+		{What: "limit cpu_us", Old: "1", New: "2"},
 	}
 	if diff := cmp.Diff(want, old.Circumstances(next)); diff != "" {
 		t.Errorf("circumstances (-want +got):\n%s", diff)
