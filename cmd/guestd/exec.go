@@ -36,6 +36,11 @@ type command struct {
 	// last one was.
 	gap    time.Duration
 	looked time.Time
+	// cpuAt and restAt are when the watch looks at the processor time, and at
+	// what changes slowly, again.
+	cpuAt, restAt time.Time
+	// held is the memory at the last look.
+	held int64
 
 	feeding sync.Mutex // guards fed and the writing of stdin
 	fed     int64      // bytes of stdin the pipe has taken
