@@ -243,7 +243,7 @@ func readChecks(file string) ([]LanguageCheck, error) {
 	var checks []LanguageCheck
 	if err := json.Unmarshal(data, &checks); err != nil {
 		// Cut short by a full disk or a crash: found out again.
-		return nil, nil //nolint:nilerr
+		return nil, nil //nolint:nilerr // found out again
 	}
 	return checks, nil
 }

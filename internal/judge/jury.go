@@ -83,48 +83,48 @@ type jurySpec struct {
 }
 
 // specify finds out how a jury program is built and run.
-func (l *Languages) specify(p Program) (jurySpec, error) {
-	s := jurySpec{program: p}
-	s.placed.files = p.Files
+func (s *Languages) specify(p Program) (jurySpec, error) {
+	j := jurySpec{program: p}
+	j.placed.files = p.Files
 	for _, f := range p.Files {
 		if f.Name == "build" || f.Name == "run" {
-			s.script = true
-			return s, nil
+			j.script = true
+			return j, nil
 		}
 	}
 	if p.Language != "" {
-		lang, err := l.ByID(p.Language)
+		lang, err := s.ByID(p.Language)
 		if err != nil {
-			return s, err
+			return j, err
 		}
-		s.lang = lang
+		j.lang = lang
 	} else {
 		for _, f := range p.Files {
-			lang, ok := l.forFile(f.Name)
+			lang, ok := s.forFile(f.Name)
 			// A C++ program may have parts in C.
-			if ok && (s.lang.ID == "" || lang.ID == "cpp") {
-				s.lang = lang
+			if ok && (j.lang.ID == "" || lang.ID == "cpp") {
+				j.lang = lang
 			}
 		}
 	}
-	if s.lang.ID == "" {
-		return s, fault.Errorf(fault.Invalid, "%s: no file is of a known language, and none is named build or run", p.Name)
+	if j.lang.ID == "" {
+		return j, fault.Errorf(fault.Invalid, "%s: no file is of a known language, and none is named build or run", p.Name)
 	}
 	for _, f := range p.Files {
-		if s.lang.compiles(f.Name) || s.lang.ID == "cpp" && path.Ext(f.Name) == ".c" {
-			s.placed.sources = append(s.placed.sources, f.Name)
+		if j.lang.compiles(f.Name) || j.lang.ID == "cpp" && path.Ext(f.Name) == ".c" {
+			j.placed.sources = append(j.placed.sources, f.Name)
 		}
 	}
-	if len(s.placed.sources) == 0 {
-		return s, fault.Errorf(fault.Invalid, "%s: no file is of %s", p.Name, s.lang.Name)
+	if len(j.placed.sources) == 0 {
+		return j, fault.Errorf(fault.Invalid, "%s: no file is of %s", p.Name, j.lang.Name)
 	}
-	s.placed.entry = s.placed.sources[0]
-	for _, name := range []string{"__main__" + path.Ext(s.placed.entry), s.lang.SourceFile} {
-		if slices.Contains(s.placed.sources, name) {
-			s.placed.entry = name
+	j.placed.entry = j.placed.sources[0]
+	for _, name := range []string{"__main__" + path.Ext(j.placed.entry), j.lang.SourceFile} {
+		if slices.Contains(j.placed.sources, name) {
+			j.placed.entry = name
 		}
 	}
-	return s, nil
+	return j, nil
 }
 
 func (s jurySpec) template() string {
