@@ -38,6 +38,7 @@ type root struct {
 	Problem   problemCmd   `cmd:"" help:"Make, show and zip problem packages."`
 	Rejudge   rejudgeCmd   `cmd:"" help:"Judge again from records and say what changed."`
 	Template  templateCmd  `cmd:"" help:"Build, list, show, remove and import templates."`
+	Calibrate calibrateCmd `cmd:"" help:"Measure how sure times are on this host and say what limits are safe."`
 	Verify    verifyCmd    `cmd:"" help:"Check problem packages and judge their labelled submissions."`
 	Version   versionCmd   `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
