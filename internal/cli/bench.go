@@ -9,7 +9,8 @@ import (
 )
 
 type benchCmd struct {
-	Sandbox benchSandboxCmd `cmd:"" help:"Measure create, exec, snapshot, fork, memory and computing speed."`
+	Sandbox   benchSandboxCmd   `cmd:"" help:"Measure create, exec, snapshot, fork, memory and computing speed."`
+	Stability benchStabilityCmd `cmd:"" help:"Judge the same submissions again and again and list what changed."`
 }
 
 type benchSandboxCmd struct {
