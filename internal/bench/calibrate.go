@@ -141,7 +141,7 @@ func (c Calibration) Save(file string) error {
 	if err != nil {
 		return fmt.Errorf("keep calibration: %w", err)
 	}
-	defer os.Remove(f.Name()) // There is nothing left to remove once it was renamed.
+	defer func() { _ = os.Remove(f.Name()) }() // it is not there any more once it was renamed
 	_, err = f.Write(append(data, '\n'))
 	if closeErr := f.Close(); err == nil {
 		err = closeErr

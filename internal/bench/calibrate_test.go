@@ -50,8 +50,10 @@ func TestAdvise(t *testing.T) {
 		"one_processor":    {measuredAs(1, 1.5, 5000), judge.HostInfo{Processors: 1}, 1.7, 100_000, 1, "beside"},
 		"nothing_known":    {measuredAs(1, 1, 5000), judge.HostInfo{}, 1.15, 100_000, 1, ""},
 		"governor":         {measuredAs(1, 1, 5000), with(func(h *judge.HostInfo) { h.Governor = "powersave" }), 1.15, 100_000, 8, "powersave"},
-		"turbo_smt": {measuredAs(1, 1, 5000), with(func(h *judge.HostInfo) { h.Turbo, h.SMT = "on", "on" }),
-			1.15, 100_000, 8, "turbo SMT"},
+		"turbo_smt": {
+			measuredAs(1, 1, 5000), with(func(h *judge.HostInfo) { h.Turbo, h.SMT = "on", "on" }),
+			1.15, 100_000, 8, "turbo SMT",
+		},
 		"virtual":   {measuredAs(1, 1, 5000), with(func(h *judge.HostInfo) { h.Virtual = true }), 1.15, 100_000, 8, "virtual"},
 		"steal":     {stolen, calm, 1.15, 100_000, 8, "took"},
 		"disturbed": {disturbed, calm, 1.15, 100_000, 8, "disturbed"},
