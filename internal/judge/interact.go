@@ -7,8 +7,10 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"assay/internal/fault"
+	"assay/internal/guest"
 	"assay/internal/sandbox"
 )
 
@@ -101,44 +103,77 @@ type ended struct {
 }
 
 // run starts both, waits for both, and tells each of the other's end only after
-// it has seen it itself.
+// it has seen it itself. A program that was rejected is stopped if it does not
+// end soon: nothing that it does counts any more.
 func (t *conversation) run(ctx context.Context, record *transcript) error {
 	line, err := t.connect(ctx, record)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	// Whoever leaves early takes the other along, and both are waited for.
+	defer line.Close()
+	interactorCtx, stopInteractor := context.WithCancel(ctx)
+	defer stopInteractor()
+	programCtx, stopProgram := context.WithCancel(ctx)
+	defer stopProgram()
 	ends := make(chan ended, 2)
 	stderr := &head{max: stderrKept}
 	t.said = &head{max: maxMessage}
 	t.program.StdinFile = ""
+	began := time.Now()
 	go func() {
-		res, err := t.exec(ctx, t.x.machine, t.program, line, true, stderr)
+		res, err := t.exec(programCtx, t.x.machine, t.program, line, true, stderr)
 		ends <- ended{false, res, err}
 	}()
 	go func() {
-		res, err := t.exec(ctx, t.interactor.machine, t.spec, line, false, t.said)
+		res, err := t.exec(interactorCtx, t.interactor.machine, t.spec, line, false, t.said)
 		ends <- ended{true, res, err}
 	}()
 	var failed error
+	rejected := false
 	for n := range 2 {
 		e := <-ends
-		if e.err != nil && failed == nil {
-			failed = e.err
-			cancel()
-		}
-		if e.interactor {
+		switch {
+		case e.interactor:
 			t.result, t.interactorFirst = e.res, n == 0
+			rejected = n == 0 && e.err == nil && t.interactor.rejects(e.res.Exit)
 			line.DrainB()
-		} else {
+		case rejected && programCtx.Err() != nil && ctx.Err() == nil:
+			t.attempt = t.x.observed(sandbox.Result{Exit: sandbox.Exit{Code: -1, Cause: guest.Killed}, Usage: sandbox.Usage{Wall: time.Since(began)}}, stderr)
+			e.err = nil
+			line.DrainA()
+		default:
 			t.attempt = t.x.observed(e.res, stderr)
 			line.DrainA()
 		}
+		if e.err != nil && failed == nil {
+			// Whoever fails takes the other along, and both are waited for.
+			failed = e.err
+			stopInteractor()
+			stopProgram()
+		}
+		if rejected && n == 0 {
+			defer time.AfterFunc(rejectedGrace, stopProgram).Stop()
+		}
 	}
-	cancel()
-	line.Close()
 	return failed
+}
+
+// rejectedGrace is how long a program may go on after it was rejected.
+const rejectedGrace = 300 * time.Millisecond
+
+// rejects reports whether an exit is a rejection by the program's protocol.
+func (c callable) rejects(e sandbox.Exit) bool {
+	if e.Cause != guest.Exited {
+		return false
+	}
+	if c.program.Protocol == Testlib {
+		switch e.Code {
+		case testlibWrong, testlibForm, testlibDirt, testlibTooLong:
+			return true
+		}
+		return false
+	}
+	return e.Code == kattisReject
 }
 
 func (t *conversation) exec(ctx context.Context, m Machine, spec sandbox.ExecSpec, line line, program bool, stderr io.Writer) (sandbox.Result, error) {

@@ -162,6 +162,9 @@ func ourFailure(exit sandbox.Exit, usage sandbox.Usage, check Check) (string, bo
 	case guest.MachineLost:
 		return "the machine was lost", true
 	case guest.Killed:
+		if check.Outcome == CheckRejectedFirst {
+			break // we stopped it: nothing that it did counted any more
+		}
 		return "the program was stopped from outside", true
 	default:
 		return fmt.Sprintf("the exec ended for an unknown cause %q", exit.Cause), true

@@ -48,6 +48,7 @@ func TestDecide(t *testing.T) {
 			want: JudgeError, reason: "host and guest count the CPU time differently",
 		},
 		"interactor_first_over_time":   {exit: by(guest.CPULimit), usage: used(2*time.Second, 3*time.Second, mib), check: Check{Outcome: CheckRejectedFirst}, want: WrongAnswer, reason: "the interactor rejected before the program ended"},
+		"interactor_first_and_stopped": {exit: by(guest.Killed), usage: quick, check: Check{Outcome: CheckRejectedFirst}, want: WrongAnswer, reason: "the interactor rejected before the program ended"},
 		"interactor_first_over_signal": {exit: signal(13), usage: quick, check: Check{Outcome: CheckRejectedFirst}, want: WrongAnswer, reason: "the interactor rejected before the program ended"},
 		"tle_over_mle":                 {exit: by(guest.CPULimit), usage: used(time.Second, 2*time.Second, 999*mib), check: wrong, want: TimeLimitExceeded, reason: "CPU time limit of 1.000 s reached"},
 		"mle_over_ole": {
