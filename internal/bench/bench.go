@@ -1,7 +1,7 @@
 // Package bench measures the engine on this host and gives every figure beside
 // a unit of the same run: the cost of a native fork and exec of /bin/true.
 // Hosts are noisy and unlike; ratios to that unit can be compared. Start with
-// Sandbox.
+// Sandbox and Judge.
 //
 // It measures through the same calls that users make and must not know any
 // driver.
@@ -21,13 +21,15 @@ type Row struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
-	// Unit is "us", "bytes" or "x" (a ratio).
+	// Unit is "us", "bytes", "x" (a ratio) or "rate" (in a second).
 	Unit string `json:"unit"`
 	// Units is P50 in units of the run; 0 where it means nothing.
 	Units float64 `json:"units,omitempty"`
 	// Target is what Units (or P50, where there are no Units) should not
 	// exceed; 0 is none.
 	Target float64 `json:"target,omitempty"`
+	// AtLeast turns the target about: more is better.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Met reports whether a row keeps its target.
@@ -35,6 +37,8 @@ func (r Row) Met() bool {
 	switch {
 	case r.Target == 0:
 		return true
+	case r.AtLeast:
+		return r.P50 >= r.Target
 	case r.Units > 0:
 		return r.Units <= r.Target
 	default:

@@ -10,6 +10,7 @@ import (
 
 type benchCmd struct {
 	Sandbox   benchSandboxCmd   `cmd:"" help:"Measure create, exec, snapshot, fork, memory and computing speed."`
+	Judge     benchJudgeCmd     `cmd:"" help:"Measure submit to verdict, compiling, what a case costs and cases in a second."`
 	Stability benchStabilityCmd `cmd:"" help:"Judge the same submissions again and again and list what changed."`
 }
 
@@ -46,7 +47,7 @@ func (c benchSandboxCmd) Run(ctx context.Context, env *Env) (err error) {
 	if env.JSON {
 		err = env.PrintJSON(report)
 	} else {
-		c.table(env, report)
+		benchTable(env, report)
 	}
 	for _, r := range report.Rows {
 		if c.Check && err == nil && !r.Met() {
@@ -56,7 +57,8 @@ func (c benchSandboxCmd) Run(ctx context.Context, env *Env) (err error) {
 	return err
 }
 
-func (c benchSandboxCmd) table(env *Env, report bench.Report) {
+// benchTable shows a report to people.
+func benchTable(env *Env, report bench.Report) {
 	rows := [][]string{}
 	for _, r := range report.Rows {
 		rows = append(rows, []string{
@@ -79,6 +81,8 @@ func measured(v float64, unit string) string {
 		return fmt.Sprintf("%.1f ms", v/1e3)
 	case "bytes":
 		return fmt.Sprintf("%.1f MiB", v/(1<<20))
+	case "rate":
+		return fmt.Sprintf("%.1f /s", v)
 	default:
 		return fmt.Sprintf("%.3f", v)
 	}
@@ -95,6 +99,8 @@ func target(r bench.Row) string {
 	switch {
 	case r.Target == 0:
 		return ""
+	case r.AtLeast:
+		return "at least " + measured(r.Target, r.Unit)
 	case r.Units > 0:
 		return fmt.Sprintf("%g", r.Target)
 	default:
