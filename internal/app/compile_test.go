@@ -55,7 +55,7 @@ func TestHostileCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elf := append([]byte("\x7fELF\x02\x01\x01\x00"), bytes.Repeat([]byte{0, 1, 2, 0xff}, 1000)...)
+	elf := append([]byte("\x7fELF\x02\x01\x01\x00"), bytes.Repeat([]byte{0, 1, 2, 0xff}, 100)...)
 	tests := map[string]struct {
 		language, source string
 		data             []byte
