@@ -122,9 +122,9 @@ func languageProgram(t *testing.T, l judge.Language, name string) []byte {
 
 // outcome is a run in one line.
 func outcome(run judge.Run) string {
-	text := fmt.Sprintf("%s, compiled in %.2f s", run.Verdict, run.Compile.Usage.CPU().Seconds())
+	text := fmt.Sprintf("%s, compiled in %.2f s", run.Verdict, run.Compile.Usage.Counted.Seconds())
 	for _, c := range run.Cases {
-		text += fmt.Sprintf(", ran %.3f s with %d MiB and %d processes", c.Usage.CPU().Seconds(), c.Usage.MemoryPeak>>20, c.Usage.ProcessesPeak)
+		text += fmt.Sprintf(", ran %.3f s with %d MiB and %d processes", c.Usage.Counted.Seconds(), c.Usage.MemoryPeak>>20, c.Usage.ProcessesPeak)
 	}
 	return text + ": " + firstReason(run)
 }
