@@ -436,7 +436,8 @@ type keyedLocks struct {
 }
 
 type keyedLock struct {
-	mu    sync.Mutex
+	// held has room for the one that holds the lock.
+	held  chan struct{}
 	users int
 }
 
@@ -448,14 +449,14 @@ func (k *keyedLocks) lock(name string) (unlock func()) {
 	}
 	l := k.locks[name]
 	if l == nil {
-		l = &keyedLock{}
+		l = &keyedLock{held: make(chan struct{}, 1)}
 		k.locks[name] = l
 	}
 	l.users++
 	k.mu.Unlock()
-	l.mu.Lock()
+	l.held <- struct{}{}
 	return func() {
-		l.mu.Unlock()
+		<-l.held
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if l.users--; l.users == 0 {
