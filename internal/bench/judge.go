@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"assay/internal/fault"
 	"assay/internal/judge"
 	"assay/internal/judge/checker"
+	"assay/internal/sandbox"
 )
 
 // JudgeOptions say how much to measure.
@@ -25,6 +25,10 @@ type JudgeOptions struct {
 	AtOnce int
 	// Peer is the address of a go-judge to compare rates with, or empty.
 	Peer string
+	// Pooled is a judge whose machines come from a pool, and Full waits until the
+	// pool is.
+	Pooled *judge.Judge
+	Full   func(context.Context) error
 	// Stage is told what is measured now, and may be nil.
 	Stage func(name string)
 }
@@ -106,7 +110,8 @@ type load struct {
 func problemOf(name string, input, answer []byte, n int) judge.Problem {
 	p := judge.Problem{
 		ShortName: name, Name: name, Checker: checker.Default{},
-		Limits: judge.ProblemLimits{CPU: 2 * time.Second, Memory: 256 << 20, Output: 1 << 20},
+		// Machines as the template has them: the pool holds such ones.
+		Limits: judge.ProblemLimits{CPU: 2 * time.Second, Memory: 256 << 20, Output: 1 << 20, CompileMemory: 512 << 20},
 	}
 	in, ans := judge.BytesBlob("case.in", input), judge.BytesBlob("case.ans", answer)
 	for i := range n {
@@ -128,40 +133,68 @@ func accepted(r judge.Run) error {
 	return fault.Errorf(fault.Internal, "%s is judged %s: %s %s", r.Submission.Name, r.Verdict, r.Reason, r.Compile.Output)
 }
 
-// run judges a submission and gives how long all of it took.
-func (b *judgeBench) run(p judge.Problem, s judge.Submission, observe judge.Observer) (judge.Run, time.Duration, error) {
-	t0 := time.Now()
+// run judges a submission that has to be accepted.
+func (b *judgeBench) run(p judge.Problem, s judge.Submission, observe judge.Observer) (judge.Run, error) {
 	r, err := b.judge.Run(b.ctx, p, s, observe)
-	took := time.Since(t0)
 	if err == nil {
 		err = accepted(r)
 	}
-	return r, took, err
+	return r, err
 }
 
 // hello is from the call to the verdict of the only case. The compiler's own
-// run, as the machine saw it, is not ours to speed up and is taken off; ending
-// the machine comes after the verdict.
+// run, as the machine saw it, is not ours to speed up and is taken off.
 func (b *judgeBench) hello() ([]Row, error) {
-	p, s := problemOf("hello", nil, []byte("hello\n"), 1), sourceOf("hello.cc", helloSource)
-	var whole, ends []float64
-	values, err := sample(b.ctx, b.o.N, func() (time.Duration, error) {
-		t0 := time.Now()
-		var verdict time.Duration
-		r, took, err := b.run(p, s, func(e judge.Event) {
-			if e.Step == judge.StepCaseDone {
-				verdict = time.Since(t0)
+	var rows []Row
+	for _, way := range []struct {
+		name string
+		from sandbox.BootMode
+		on   *judge.Judge
+		full func(context.Context) error
+	}{
+		{"machine from pool", sandbox.BootPool, b.o.Pooled, b.o.Full},
+		{"no pool", sandbox.BootSnapshot, b.judge, nil},
+	} {
+		var whole, ends []float64
+		values, err := sample(b.ctx, b.o.N, func() (time.Duration, error) {
+			if way.full != nil {
+				if err := way.full(b.ctx); err != nil {
+					return 0, err
+				}
+				time.Sleep(poolRest)
 			}
+			r, verdict, all, err := b.toVerdict(way.on)
+			if err == nil && r.Machine.BootMode != way.from {
+				err = fault.Errorf(fault.Internal, "the machine came from %s, not from %s", r.Machine.BootMode, way.from)
+			}
+			whole = append(whole, float64(verdict.Nanoseconds())/1e3)
+			ends = append(ends, float64((all-verdict).Nanoseconds())/1e3)
+			return verdict - r.Compile.Usage.Wall, err
 		})
-		whole = append(whole, float64(verdict.Nanoseconds())/1e3)
-		ends = append(ends, float64((took-verdict).Nanoseconds())/1e3)
-		return verdict - r.Compile.Usage.Wall, err
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows,
+			row("hello world in C++, submit to verdict without the compiler, "+way.name, "us", values, 150e3),
+			row("  with the compiler", "us", whole, 0),
+			row("  from the verdict until the machine is gone", "us", ends, 0))
+	}
+	return rows, nil
+}
+
+// toVerdict judges a hello world: how long until its verdict, and until all was over.
+func (b *judgeBench) toVerdict(on *judge.Judge) (r judge.Run, verdict, all time.Duration, err error) {
+	t0 := time.Now()
+	r, err = on.Run(b.ctx, problemOf("hello", nil, []byte("hello\n"), 1), sourceOf("hello.cc", helloSource), func(e judge.Event) {
+		if e.Step == judge.StepCaseDone {
+			verdict = time.Since(t0)
+		}
 	})
-	return []Row{
-		row("submit to verdict, hello world in C++, without the compiler's run", "us", values, 150e3),
-		row("the same with the compiler", "us", whole, 0),
-		row("from the verdict until the machine is gone", "us", ends, 0),
-	}, err
+	all = time.Since(t0)
+	if err == nil {
+		err = accepted(r)
+	}
+	return r, verdict, all, err
 }
 
 // compile compares turn by turn.
@@ -169,7 +202,7 @@ func (b *judgeBench) compile() ([]Row, error) {
 	p, s := problemOf("sum", []byte("1 2\n"), []byte("3\n"), 1), sourceOf("sum.cc", sumSource)
 	var inside, native, ratios []float64
 	for range b.o.N {
-		r, _, err := b.run(p, s, nil)
+		r, err := b.run(p, s, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +308,7 @@ func (b *judgeBench) overhead() ([]Row, error) {
 		var begin time.Time
 		var costs, took []float64
 		var nativeErr error
-		_, _, err := b.run(problemOf("mix", l.input, l.answer, b.o.N), sourceOf("mix.cc", mixSource), func(e judge.Event) {
+		_, err := b.run(problemOf("mix", l.input, l.answer, b.o.N), sourceOf("mix.cc", mixSource), func(e judge.Event) {
 			switch e.Step {
 			case judge.StepCase:
 				begin = time.Now()
@@ -298,7 +331,7 @@ func (b *judgeBench) overhead() ([]Row, error) {
 		}
 		rows = append(rows,
 			row("a case of a "+l.name+" program", "us", took, 0),
-			row(strings.Repeat(" ", 2)+"of it not in a native run", "us", costs, 15e3))
+			row("  of it not in a native run", "us", costs, 15e3))
 	}
 	return rows, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 
+	"assay/internal/app"
 	"assay/internal/bench"
 	"assay/internal/judge"
 )
@@ -23,25 +24,55 @@ func (benchJudgeCmd) Help() string {
 func (c benchJudgeCmd) Run(ctx context.Context, env *Env) error {
 	flags := judgeFlags{Jobs: c.Jobs}
 	needs := jobSet{jobs: []judge.Job{{Submission: judge.Submission{Language: bench.JudgeLanguage}}}}
-	return flags.withJudge(ctx, env, judge.Options{}, []jobSet{needs}, func(j *judge.Judge) error {
-		p := env.UI.Progress("bench", 0)
-		report, err := bench.Judge(ctx, j, bench.JudgeOptions{
-			N: max(c.N, 3), Rounds: max(c.Rounds, 1), Cases: max(c.Cases, 1), AtOnce: flags.atOnce(), Peer: c.Peer, Stage: p.Stage,
-		})
+	return flags.withJudge(ctx, env, judge.Options{}, []jobSet{needs}, func(j *judge.Judge) (err error) {
+		names, err := flags.templates([]jobSet{needs})
 		if err != nil {
 			return err
 		}
-		p.Finish("done")
-		if env.JSON {
-			err = env.PrintJSON(report)
-		} else {
-			benchTable(env, report)
+		pooled, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Pool: 1})
+		if err != nil {
+			return err
 		}
-		for _, r := range report.Rows {
-			if c.Check && err == nil && !r.Met() {
-				err = errNegative
+		defer func() { err = closeEngine(pooled, err) }()
+		o := bench.JudgeOptions{
+			N: max(c.N, 3), Rounds: max(c.Rounds, 1), Cases: max(c.Cases, 1), AtOnce: flags.atOnce(), Peer: c.Peer,
+		}
+		if o.Pooled, err = pooled.Judge(judge.Options{}); err != nil {
+			return err
+		}
+		o.Full = func(ctx context.Context) error {
+			for _, name := range names {
+				t, err := pooled.Template(ctx, name, nil)
+				if err != nil {
+					return err
+				}
+				if err := pooled.Manager.WaitPool(ctx, t); err != nil {
+					return err
+				}
 			}
+			return nil
 		}
-		return err
+		return c.measure(ctx, env, j, o)
 	})
+}
+
+func (c benchJudgeCmd) measure(ctx context.Context, env *Env, j *judge.Judge, o bench.JudgeOptions) error {
+	p := env.UI.Progress("bench", 0)
+	o.Stage = p.Stage
+	report, err := bench.Judge(ctx, j, o)
+	if err != nil {
+		return err
+	}
+	p.Finish("done")
+	if env.JSON {
+		err = env.PrintJSON(report)
+	} else {
+		benchTable(env, report)
+	}
+	for _, r := range report.Rows {
+		if c.Check && err == nil && !r.Met() {
+			err = errNegative
+		}
+	}
+	return err
 }
