@@ -23,7 +23,8 @@ const (
 	watchFirst = time.Millisecond
 	watchMin   = 3 * time.Millisecond
 	watchMax   = 10 * time.Millisecond
-	// watchCalm is for a command whose memory has not changed.
+	// watchCalm is for a command that is not new and whose memory has not changed.
+	watchNew  = 100 * time.Millisecond
 	watchCalm = 25 * time.Millisecond
 	// fillRate is how fast a program can touch new memory, in bytes per second;
 	// measured below 2 GB/s on one processor.
@@ -62,11 +63,11 @@ func (c *command) look() time.Duration {
 	l := c.spec.Limits
 	wait := watchMax
 	mem := c.group.memory()
-	if mem == c.held {
+	now := time.Now()
+	if mem == c.held && now.Sub(c.started) > watchNew {
 		wait = watchCalm
 	}
 	c.held = mem
-	now := time.Now()
 	c.mu.Lock()
 	c.peak = max(c.peak, mem)
 	c.gap, c.looked = max(c.gap, now.Sub(c.looked)), now

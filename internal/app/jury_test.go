@@ -19,12 +19,12 @@ import (
 // seen in other judges. Each is a txtar archive of a problem package; its
 // comment has a line for each submission:
 //
-//	SUBMISSION VERDICT [score=N] [part of the reason or message]
+//	SUBMISSION VERDICT [score=N] [part of the reason, a message or the transcript; \n is a new line]
 //
 // A JE must come at once: what a jury program did it would do again.
 func TestJury(t *testing.T) {
 	e := withJudge(t)
-	j, err := e.Judge(judge.Options{})
+	j, err := e.Judge(judge.Options{Transcripts: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func judgeLine(t *testing.T, j *judge.Judge, p judge.Problem, s judge.Submission
 		score = strings.TrimPrefix(want[1], "score=")
 		want = append(want[:1:1], want[2:]...)
 	}
-	if part := strings.Join(want[1:], " "); string(run.Verdict) != want[0] || !strings.Contains(runText(run), part) {
+	if part := strings.ReplaceAll(strings.Join(want[1:], " "), `\n`, "\n"); string(run.Verdict) != want[0] || !strings.Contains(runText(run), part) {
 		t.Errorf("verdict %s, want %s with %q in\n%s", run.Verdict, want[0], part, runText(run))
 	}
 	if score != "" && (run.Score == nil || run.Score.String() != score) {

@@ -17,6 +17,7 @@ type judgeCmd struct {
 	Folders    bool     `name:"folders" help:"Each folder named is one submission of several files."`
 	All        bool     `name:"all" help:"Go on after a case that failed."`
 	Groups     bool     `name:"groups" help:"Show the outcome of each test group too."`
+	Transcript bool     `name:"transcript" help:"Run an interactive case that was not accepted once more, and show what program and interactor said to each other."`
 	Contestant bool     `name:"contestant" help:"Show only what whoever sent the submission may see; labels do not count."`
 	JUnit      string   `name:"junit" placeholder:"FILE" help:"Write the outcome as JUnit XML as well."`
 	Record     string   `name:"record" placeholder:"DIR" help:"Write a record of each run into a folder, for assay rejudge. It holds what contestants must not see."`
@@ -41,8 +42,9 @@ type judged struct {
 }
 
 func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
-	if c.Contestant && (c.JUnit != "" || c.Records) {
-		return fault.Errorf(fault.Invalid, "--contestant does not go together with --junit and --records, which hold more")
+	if c.Contestant && (c.JUnit != "" || c.Records || c.Transcript) {
+		return fault.Errorf(fault.Invalid, "--contestant does not go together with --junit, --records and --transcript, which show more").
+			WithHint("leave --contestant out, or the others")
 	}
 	pkg, err := problempkg.Options{TimeLimit: time.Duration(c.Time)}.Load(c.Package)
 	if err != nil {
@@ -65,7 +67,7 @@ func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	set := jobSet{problem: pkg.Problem, jobs: jobsOf(subs), labelled: jobsOf(pkg.Submissions)}
-	o := judge.Options{AllCases: c.All, Template: c.Template}
+	o := judge.Options{AllCases: c.All, Template: c.Template, Transcripts: c.Transcript}
 	var list []judged
 	err = c.withJudge(ctx, env, o, []jobSet{set}, func(j *judge.Judge) error {
 		for _, w := range append(pkg.Warnings, warnings...) {
@@ -88,7 +90,7 @@ func (c judgeCmd) Run(ctx context.Context, env *Env) (err error) {
 			if c.Contestant {
 				r = r.ForContestant()
 			}
-			if !c.Records && !c.Groups && !c.Contestant {
+			if !c.Records && !c.Groups && !c.Contestant && !c.Transcript {
 				r = summary(r)
 			}
 			list = append(list, judged{s, r, row})
@@ -126,7 +128,7 @@ func (c judgeCmd) show(env *Env, list []judged) error {
 		}
 	}
 	switch {
-	case env.JSON && c.Records:
+	case env.JSON && (c.Records || c.Transcript):
 		if err := env.PrintJSON(runs); err != nil {
 			return err
 		}
@@ -139,6 +141,7 @@ func (c judgeCmd) show(env *Env, list []judged) error {
 		if c.Groups {
 			groupTable(env, list)
 		}
+		transcripts(env, list)
 		if missed > 0 {
 			env.UI.Printf("%d of %d submissions did not do what their label says\n", missed, len(rows))
 		}

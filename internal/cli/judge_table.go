@@ -91,6 +91,22 @@ func groupTable(env *Env, list []judged) {
 	env.UI.Table([]Column{Left("submission"), Left("group"), Left("verdict"), Right("score"), Right("at most"), Left("reason")}, table)
 }
 
+// transcripts show what was said in the cases that have a transcript.
+func transcripts(env *Env, list []judged) {
+	for _, l := range list {
+		for _, c := range l.run.Cases {
+			if c.Staff == nil || c.Staff.Transcript == "" {
+				continue
+			}
+			env.UI.Printf("\n%s, case %d (%s): \"<\" from the interactor, \">\" from the program\n%s",
+				oneLine(l.run.Submission.Name), c.Number, oneLine(c.Name), visible(c.Staff.Transcript))
+			if v := c.Staff.TranscriptVerdict; v != "" {
+				env.UI.Notef("that run was %s, the one that counts %s", v, c.Verdict)
+			}
+		}
+	}
+}
+
 // visible makes text of strangers safe for a terminal: control characters but
 // newline and tab are shown as a mark.
 func visible(text string) string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -429,6 +430,23 @@ func TestSelfTestIsAccepted(t *testing.T) {
 	if err != nil || got.Verdict != judge.Accepted {
 		t.Errorf("Run = %s %q, %v", got.Verdict, got.Reason, err)
 	}
+}
+
+// A timer that ran on while a machine is cleaned up has made programs slow
+// elsewhere.
+func TestSlowCleaningIsNobodysTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.machines.destroyTakes = 10 * time.Second
+		run, err := b.judge.Run(t.Context(), b.problem, source("cpu 100ms\necho"), nil)
+		if err != nil || run.Verdict != judge.Accepted || run.TimeUS != 100_000 || len(run.Warnings) > 0 {
+			t.Errorf("Run = %s %q in %d us, warnings %q, %v", run.Verdict, run.Reason, run.TimeUS, run.Warnings, err)
+		}
+		if took := run.FinishedAt.Sub(run.StartedAt); took < b.machines.destroyTakes {
+			t.Errorf("all was over after %v: the machine was not cleaned up", took)
+		}
+	})
 }
 
 func TestObserver(t *testing.T) {

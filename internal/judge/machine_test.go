@@ -25,7 +25,9 @@ type fakeMachines struct {
 	// createErrs are given out by Create, one a call, before it succeeds.
 	createErrs []error
 	shape      sandbox.Shape
-	made       []*fakeMachine
+	// destroyTakes is how long the end of a machine takes.
+	destroyTakes time.Duration
+	made         []*fakeMachine
 	// runs counts runs by input, over all machines; writes holds all that was
 	// ever written into one.
 	runs   map[string]int
@@ -132,6 +134,9 @@ func (m *fakeMachine) Describe() judge.MachineInfo {
 func (m *fakeMachine) Ended() (sandbox.Cause, bool) { return m.ended, m.ended != "" }
 
 func (m *fakeMachine) Destroy(context.Context) error {
+	if d := m.owner.destroyTakes; d > 0 {
+		<-time.After(d)
+	}
 	m.destroyed++
 	return nil
 }

@@ -142,8 +142,8 @@ type CaseResult struct {
 	// because its time lay close to the limit; the best one counts.
 	Attempts  int  `json:"attempts,omitempty"`
 	KnifeEdge bool `json:"knife_edge,omitempty"`
-	// Disturbed counts runs that were thrown away because host and guest did
-	// not agree on the time.
+	// Disturbed counts runs that the host disturbed so that time could have
+	// changed their verdict, or whose time host and guest count differently.
 	Disturbed int `json:"disturbed,omitempty"`
 
 	Exit  sandbox.Exit  `json:"exit"`
