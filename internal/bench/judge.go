@@ -51,40 +51,19 @@ var mixSource []byte
 // by turn. It needs g++ on the host to compare with (Unsupported without), and
 // fails with Unavailable when the peer does not do what it is asked to.
 func Judge(ctx context.Context, j *judge.Judge, o JudgeOptions) (_ Report, err error) {
-	before, err := unit(ctx)
-	if err != nil {
-		return Report{}, err
-	}
 	dir, err := os.MkdirTemp("", "assay-bench-")
 	if err != nil {
 		return Report{}, err
 	}
 	defer os.RemoveAll(dir)
 	b := &judgeBench{ctx: ctx, judge: j, o: o, dir: dir}
-	for _, step := range []struct {
-		name string
-		run  func() ([]Row, error)
-	}{
+	return measureAll(ctx, o.Stage, []step{
 		{"submit to verdict", b.hello},
 		{"compile", b.compile},
 		{"build the programs to compare", b.build},
 		{"cost of a case", b.overhead},
 		{"cases in a second", b.rates},
-	} {
-		if o.Stage != nil {
-			o.Stage(step.name)
-		}
-		rows, err := step.run()
-		if err != nil {
-			return Report{}, fmt.Errorf("measure %s: %w", step.name, err)
-		}
-		b.rows = append(b.rows, rows...)
-	}
-	after, err := unit(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	return Report{UnitUS: (before + after) / 2, UnitSpread: max(before, after) / min(before, after), Rows: b.rows}, nil
+	})
 }
 
 type judgeBench struct {
@@ -92,7 +71,6 @@ type judgeBench struct {
 	judge *judge.Judge
 	o     JudgeOptions
 	dir   string
-	rows  []Row
 	// native is mix.cc as the host's compiler made it, and loads its inputs.
 	native string
 	loads  []load

@@ -59,16 +59,16 @@ func (b *judgeBench) ourRate(l load) (compiled, whole float64, err error) {
 	for i := range jobs {
 		jobs[i].Submission = sourceOf("mix.cc", mixSource)
 	}
-	ready, last := make([]time.Time, len(jobs)), make([]time.Time, len(jobs))
+	var mu sync.Mutex
+	var at []moment
 	begin := time.Now()
 	err = b.judge.RunMany(b.ctx, p, jobs, judge.Many{
 		AtOnce: b.o.AtOnce,
 		Observe: func(i int, e judge.Event) {
-			switch e.Step {
-			case judge.StepCompiled:
-				ready[i] = time.Now()
-			case judge.StepCaseDone:
-				last[i] = time.Now()
+			if e.Step == judge.StepCompiled || e.Step == judge.StepCaseDone {
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, moment{i, time.Now(), e.Step == judge.StepCaseDone})
 			}
 		},
 		Done: func(_ int, r judge.Run) error { return accepted(r) },
@@ -76,26 +76,66 @@ func (b *judgeBench) ourRate(l load) (compiled, whole float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	var windows []time.Duration
-	for i := range jobs {
-		windows = append(windows, last[i].Sub(ready[i]))
+	return commonRate(at, len(jobs)), ratio(float64(b.o.Cases*len(jobs)), time.Since(begin).Seconds()), nil
+}
+
+// moment is when a submission was compiled, or one of its cases was done.
+type moment struct {
+	who  int
+	at   time.Time
+	done bool
+}
+
+// commonRate is how many cases were done in a second while all n were at work:
+// from when the last of them was compiled to when the first had no case left.
+func commonRate(moments []moment, n int) float64 {
+	var begin, end time.Time
+	last := make([]time.Time, n)
+	for _, m := range moments {
+		if !m.done && m.at.After(begin) {
+			begin = m.at
+		}
+		if m.done && m.at.After(last[m.who]) {
+			last[m.who] = m.at
+		}
 	}
-	return rateOf(b.o.Cases, windows), rateOf(b.o.Cases*len(jobs), []time.Duration{time.Since(begin)}), nil
+	for _, t := range last {
+		if end.IsZero() || t.Before(end) {
+			end = t
+		}
+	}
+	var count float64
+	for _, m := range moments {
+		if m.done && m.at.After(begin) && !m.at.After(end) {
+			count++
+		}
+	}
+	if !end.After(begin) {
+		return 0
+	}
+	return count / end.Sub(begin).Seconds()
 }
 
 // peerRate has the peer run as many, as many at once.
 func (b *judgeBench) peerRate(other *peer, l load) (float64, error) {
-	windows, errs := make([]time.Duration, b.o.AtOnce), make([]error, b.o.AtOnce)
+	errs := make([]error, b.o.AtOnce)
+	var mu sync.Mutex
+	var at []moment
+	note := func(i int, done bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		at = append(at, moment{i, time.Now(), done})
+	}
 	var wg sync.WaitGroup
 	for i := range b.o.AtOnce {
 		wg.Go(func() {
-			begin := time.Now()
+			note(i, false)
 			for range b.o.Cases {
 				if errs[i] = other.run(b.ctx, l.input, l.answer); errs[i] != nil {
 					return
 				}
+				note(i, true)
 			}
-			windows[i] = time.Since(begin)
 		})
 	}
 	wg.Wait()
@@ -104,15 +144,5 @@ func (b *judgeBench) peerRate(other *peer, l load) (float64, error) {
 			return 0, err
 		}
 	}
-	return rateOf(b.o.Cases, windows), nil
-}
-
-// rateOf adds up the rates, in a second, of those that worked side by side, each
-// of which did n things in its window.
-func rateOf(n int, windows []time.Duration) float64 {
-	var sum float64
-	for _, w := range windows {
-		sum += ratio(float64(n), w.Seconds())
-	}
-	return sum
+	return commonRate(at, b.o.AtOnce), nil
 }

@@ -34,20 +34,31 @@ func TestMet(t *testing.T) {
 	}
 }
 
-func TestRateOf(t *testing.T) {
-	for _, c := range []struct {
-		name    string
+// The rate is of the time in which all were at work, and of nothing else.
+func TestCommonRate(t *testing.T) {
+	t.Parallel()
+	zero := time.Now()
+	at := func(who int, seconds float64, done bool) moment {
+		return moment{who, zero.Add(time.Duration(seconds * float64(time.Second))), done}
+	}
+	both := []moment{
+		at(0, 1, false), at(0, 2, true), // alone: the other is not compiled yet
+		at(1, 3, false), at(0, 4, true), at(1, 5, true), at(0, 6, true), at(1, 7, true), // 0 has no more
+		at(1, 8, true), at(1, 9, true),
+	}
+	for name, c := range map[string]struct {
+		moments []moment
 		n       int
-		windows []time.Duration
 		want    float64
 	}{
-		{"none", 40, nil, 0},
-		{"one", 40, []time.Duration{2 * time.Second}, 20},
-		{"side by side", 40, []time.Duration{2 * time.Second, 4 * time.Second}, 30},
-		{"no time", 40, []time.Duration{0, time.Second}, 40},
+		"none":            {nil, 2, 0},
+		"one":             {[]moment{at(0, 1, false), at(0, 2, true), at(0, 3, true)}, 1, 1},
+		"side_by_side":    {both, 2, 1},
+		"never_together":  {[]moment{at(0, 1, false), at(0, 2, true), at(1, 3, false), at(1, 4, true)}, 2, 0},
+		"one_never_began": {[]moment{at(0, 1, false), at(0, 2, true)}, 2, 0},
 	} {
-		if got := rateOf(c.n, c.windows); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		if got := commonRate(c.moments, c.n); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -31,15 +31,8 @@ type Options struct {
 // Sandbox measures create, exec, snapshot, fork, memory and computing speed.
 // pooled has a pool for the template, bare has none; both are open and running.
 func Sandbox(ctx context.Context, pooled, bare *sandbox.Manager, t sandbox.Template, o Options) (Report, error) {
-	before, err := unit(ctx)
-	if err != nil {
-		return Report{}, err
-	}
 	b := &sandboxBench{ctx: ctx, pooled: pooled, bare: bare, t: t, n: o.N}
-	for _, step := range []struct {
-		name string
-		run  func() ([]Row, error)
-	}{
+	r, err := measureAll(ctx, o.Stage, []step{
 		{"create from snapshot", b.fromSnapshot},
 		{"create from pool", b.fromPool},
 		{"16 at once", b.burst},
@@ -47,26 +40,44 @@ func Sandbox(ctx context.Context, pooled, bare *sandbox.Manager, t sandbox.Templ
 		{"snapshot and fork", b.fork},
 		{"memory", b.memory},
 		{"computing", b.computing},
-	} {
-		if o.Stage != nil {
-			o.Stage(step.name)
-		}
-		rows, err := step.run()
-		if err != nil {
-			return Report{}, fmt.Errorf("measure %s: %w", step.name, err)
-		}
-		b.rows = append(b.rows, rows...)
-	}
-	after, err := unit(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	r := Report{UnitUS: (before + after) / 2, UnitSpread: max(before, after) / min(before, after), Rows: b.rows}
+	})
 	for i := range r.Rows {
 		if r.Rows[i].Unit == "us" {
 			r.Rows[i].Units = r.Rows[i].P50 / r.UnitUS
 		}
 	}
+	return r, err
+}
+
+// step is one part of a benchmark.
+type step struct {
+	name string
+	run  func() ([]Row, error)
+}
+
+// measureAll runs the steps and measures the unit before and after them; stage,
+// if not nil, is told their names.
+func measureAll(ctx context.Context, stage func(string), steps []step) (Report, error) {
+	before, err := unit(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	var r Report
+	for _, s := range steps {
+		if stage != nil {
+			stage(s.name)
+		}
+		rows, err := s.run()
+		if err != nil {
+			return Report{}, fmt.Errorf("measure %s: %w", s.name, err)
+		}
+		r.Rows = append(r.Rows, rows...)
+	}
+	after, err := unit(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	r.UnitUS, r.UnitSpread = (before+after)/2, max(before, after)/min(before, after)
 	return r, nil
 }
 
@@ -75,7 +86,6 @@ type sandboxBench struct {
 	pooled, bare *sandbox.Manager
 	t            sandbox.Template
 	n            int
-	rows         []Row
 }
 
 func (b *sandboxBench) create(m *sandbox.Manager) (*sandbox.Sandbox, time.Duration, error) {

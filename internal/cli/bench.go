@@ -44,13 +44,18 @@ func (c benchSandboxCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	p.Finish("done")
+	return showReport(env, report, c.Check)
+}
+
+// showReport prints a report; with check a missed target is errNegative.
+func showReport(env *Env, report bench.Report, check bool) (err error) {
 	if env.JSON {
 		err = env.PrintJSON(report)
 	} else {
 		benchTable(env, report)
 	}
 	for _, r := range report.Rows {
-		if c.Check && err == nil && !r.Met() {
+		if check && err == nil && !r.Met() {
 			err = errNegative
 		}
 	}

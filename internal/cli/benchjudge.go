@@ -64,15 +64,5 @@ func (c benchJudgeCmd) measure(ctx context.Context, env *Env, j *judge.Judge, o 
 		return err
 	}
 	p.Finish("done")
-	if env.JSON {
-		err = env.PrintJSON(report)
-	} else {
-		benchTable(env, report)
-	}
-	for _, r := range report.Rows {
-		if c.Check && err == nil && !r.Met() {
-			err = errNegative
-		}
-	}
-	return err
+	return showReport(env, report, c.Check)
 }
