@@ -125,11 +125,7 @@ func (r *reader) testdata(dir string, td testdata) (testdata, error) {
 	if r.t.files[name] == nil {
 		return td, nil
 	}
-	data, err := r.t.text(name, maxTextFile)
-	if err != nil {
-		return td, err
-	}
-	fields, err := parseMapping(name, data)
+	fields, err := r.t.mapping(name)
 	if err != nil {
 		return td, err
 	}

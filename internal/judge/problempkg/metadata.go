@@ -61,11 +61,7 @@ func readMetadata(t *tree, langs *judge.Languages) (metadata, error) {
 		return m, fault.Errorf(fault.Invalid, "problem.yaml is missing").
 			WithHint("give the folder that holds problem.yaml or problem.xml; at the least it names the problem (name: …)")
 	}
-	data, err := t.text("problem.yaml", maxTextFile)
-	if err != nil {
-		return m, err
-	}
-	fields, err := parseMapping("problem.yaml", data)
+	fields, err := t.mapping("problem.yaml")
 	if err != nil {
 		return m, err
 	}

@@ -21,11 +21,7 @@ func (r *reader) gradingFormat() (rules bool, err error) {
 		case "test_group.yaml":
 			return true, nil
 		case "testdata.yaml":
-			data, err := r.t.text(name, maxTextFile)
-			if err != nil {
-				return false, err
-			}
-			fields, err := parseMapping(name, data)
+			fields, err := r.t.mapping(name)
 			if err != nil {
 				return false, err
 			}

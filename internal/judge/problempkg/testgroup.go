@@ -268,11 +268,7 @@ func (g *grouping) caseSettings(base string) (settings, error) {
 	if g.t.files[name] == nil {
 		return s, nil
 	}
-	data, err := g.t.text(name, maxTextFile)
-	if err != nil {
-		return s, err
-	}
-	fields, err := parseMapping(name, data)
+	fields, err := g.t.mapping(name)
 	if err != nil {
 		return s, err
 	}

@@ -27,6 +27,15 @@ type field struct {
 	node ast.Node
 }
 
+// mapping reads a file of the package with parseMapping.
+func (t *tree) mapping(name string) ([]field, error) {
+	data, err := t.text(name, maxTextFile)
+	if err != nil {
+		return nil, err
+	}
+	return parseMapping(name, data)
+}
+
 // parseMapping reads a YAML file that is one mapping with text keys. Anchors,
 // aliases, merges and tags are refused: nobody needs them here, and they are
 // what bombs are made of.
