@@ -4,8 +4,8 @@ import "fmt"
 
 // ForContestant is what whoever sent the program may see of a run: verdict,
 // the number of the case that decided, time and memory, scores, and what the
-// compiler said. Of a sample it is also the reason and the checker's word for
-// the team. Of anything else no reason is given: an exit code, or the name of a
+// compiler and a checker said to the team. Of a sample it is also the reason. Of
+// anything else no reason is given: an exit code, or the name of a
 // case, can tell what is in an input. A checker's message for the jury, standard
 // error and the machine are left out everywhere.
 func (r Run) ForContestant() Run {
@@ -24,9 +24,11 @@ func (r Run) ForContestant() Run {
 		seen := CaseResult{
 			Number: c.Number, Name: fmt.Sprintf("case %d", c.Number), Sample: c.Sample, Verdict: c.Verdict,
 			TimeUS: c.TimeUS, TimeAtLeast: c.TimeAtLeast, MemoryBytes: c.MemoryBytes, Score: c.Score,
+			// The checker wrote it for them.
+			Message: c.Message,
 		}
 		if c.Sample {
-			seen.Name, seen.Message = c.Name, c.Message
+			seen.Name = c.Name
 			if c.Verdict != JudgeError {
 				seen.Reason = c.Reason
 			}
