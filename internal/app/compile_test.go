@@ -102,7 +102,8 @@ func TestHostileCompiles(t *testing.T) {
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %s", took)
 			}
-			if run.Compile.Usage.Counted > tt.limit+time.Second {
+			// To end a compiler that holds much memory takes time of its own.
+			if run.Compile.Usage.Counted > 2*tt.limit {
 				t.Errorf("the compiler used %s, limit %s", run.Compile.Usage.Counted, tt.limit)
 			}
 			for _, secret := range []string{"root:", "ASSAY", os.Getenv("HOME") + "/"} {
