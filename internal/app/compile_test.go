@@ -102,9 +102,10 @@ func TestHostileCompiles(t *testing.T) {
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %s", took)
 			}
-			// To end a compiler that holds much memory takes time of its own.
-			if run.Compile.Usage.Counted > 2*tt.limit {
-				t.Errorf("the compiler used %s, limit %s", run.Compile.Usage.Counted, tt.limit)
+			// Ending one that holds much memory takes a while on a busy host, but never
+			// longer than the net behind the limit.
+			if most := judge.DefaultWall(tt.limit); run.Compile.Usage.Counted > most {
+				t.Errorf("the compiler used %s, limit %s, at most %s", run.Compile.Usage.Counted, tt.limit, most)
 			}
 			for _, secret := range []string{"root:", "ASSAY", os.Getenv("HOME") + "/"} {
 				if len(secret) > 1 && strings.Contains(run.Compile.Output, secret) {
