@@ -12,6 +12,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind is the class of a fault. The zero value is Internal: whatever has no
@@ -28,7 +29,7 @@ const (
 	NotFound
 	// Conflict is a request that the thing's present state does not allow.
 	Conflict
-	// Exhausted is a cap reached: no disk, no memory, no capacity, a quota.
+	// Exhausted is a cap of the host reached: no disk, no memory, no capacity.
 	Exhausted
 	// Unavailable is a failure that may go away: retry, here or elsewhere.
 	Unavailable
@@ -36,9 +37,15 @@ const (
 	Unsupported
 	// Denied is a request the actor may not make.
 	Denied
+	// Limited is a cap of the caller's own: too many requests, a quota that is
+	// used up. Others may go on.
+	Limited
+	// Unauthenticated is a request that nobody known made, or one with a secret
+	// that is wrong, has expired or was taken back.
+	Unauthenticated
 )
 
-var kindNames = [...]string{"internal", "invalid", "not_found", "conflict", "exhausted", "unavailable", "unsupported", "denied"}
+var kindNames = [...]string{"internal", "invalid", "not_found", "conflict", "exhausted", "unavailable", "unsupported", "denied", "limited", "unauthenticated"}
 
 // String gives the stable lower-case name used in JSON ("not_found").
 func (k Kind) String() string {
@@ -66,6 +73,8 @@ type Error struct {
 	Hint string
 	// Cause is the error below, or nil. It is already part of Text.
 	Cause error
+	// After, when not zero, is how long to wait before trying again.
+	After time.Duration
 }
 
 // Error gives the sentence without the hint.
@@ -85,6 +94,27 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
+}
+
+// TryAfter returns the fault with the time to wait before another try.
+func (e *Error) TryAfter(wait time.Duration) *Error {
+	c := *e
+	c.After = wait
+	return &c
+}
+
+// AfterOf gives the longest wait that err's chain asks for; zero is none.
+func AfterOf(err error) time.Duration {
+	var wait time.Duration
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			break
+		}
+		wait = max(wait, e.After)
+		err = e.Cause
+	}
+	return wait
 }
 
 // KindOf gives the kind of the outermost fault in err's chain, or Internal.

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
+	"assay/internal/bytesize"
 	"assay/internal/fault"
 )
 
@@ -65,7 +66,8 @@ func (s *Store) List() ([]Entry, error) {
 func (s *Store) Show(name string) (Details, error) {
 	f, err := s.merged(name)
 	var rec record
-	if f.name == "" {
+	defined := f.name != ""
+	if !defined {
 		f.name = name
 	}
 	built := nameRE.MatchString(f.name) && readJSON(s.path(dirRecords, f.name+".json"), &rec) == nil
@@ -73,9 +75,12 @@ func (s *Store) Show(name string) (Details, error) {
 		return Details{}, err
 	}
 	d := Details{Entry: Entry{Name: f.name, Origin: f.origin}}
-	if err != nil {
+	switch {
+	case err != nil && !defined && fault.Is(err, fault.NotFound):
+		d.Origin, d.Description = "a file", "built from a definition file, which is elsewhere"
+	case err != nil:
 		d.Problem = err.Error()
-	} else {
+	default:
 		d.Definition = f.def
 		d.Definition.Shape = d.Definition.Shape.or(defaultShape)
 		d.Description, d.Languages, d.Shape = f.def.Description, f.def.Languages, d.Definition.Shape
@@ -128,7 +133,7 @@ func (s *Store) Import(ctx context.Context, name, source string) (Entry, error) 
 		return Entry{}, fmt.Errorf("import %s: %w", source, err)
 	}
 	if len(data) > MaxDefinition {
-		return Entry{}, fault.Errorf(fault.Invalid, "import %s: a definition has at most %s", source, Size(MaxDefinition))
+		return Entry{}, fault.Errorf(fault.Invalid, "import %s: a definition has at most %s", source, bytesize.Size(MaxDefinition))
 	}
 	if err := s.writeFile(s.path(dirDefinitions, name+".yaml"), data); err != nil {
 		return Entry{}, fmt.Errorf("import %s: %w", source, err)

@@ -26,6 +26,9 @@ const stepMark = "assay: step "
 // packages are installed and are removed with the rest of etc/apt.
 const aptConfigName = "/etc/apt/apt.conf.d/00assay-host"
 
+// hostCertificates is where the host's certificates lie while steps run.
+const hostCertificates = "/opt/assay-host-certificates.crt"
+
 // debianTree fills work/root with a Debian suite, the packages, files and
 // steps. The host's own apt sources and settings are used.
 func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *buildLog, obs Observer) error {
@@ -75,9 +78,16 @@ func (s *Store) debianTree(ctx context.Context, p *plan, work string, log *build
 	if len(p.files) > 0 {
 		argv = append(argv, "--customize-hook=tar-in "+quote(filesTar)+" /")
 	}
+	fetchEnv, certificates := stepEnv()
+	if certificates != "" && len(p.def.Run) > 0 {
+		argv = append(argv, "--customize-hook=cp "+quote(certificates)+` "$1"`+hostCertificates)
+	}
 	for i, step := range p.def.Run {
-		argv = append(argv, fmt.Sprintf(`--customize-hook=echo '%s%d'; exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$1" /bin/sh -e -c %s`,
-			stepMark, i+1, quote(step)))
+		argv = append(argv, fmt.Sprintf(`--customize-hook=echo '%s%d'; exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive %s chroot "$1" /bin/sh -e -c %s`,
+			stepMark, i+1, fetchEnv, quote(step)))
+	}
+	if certificates != "" && len(p.def.Run) > 0 {
+		argv = append(argv, `--customize-hook=rm "$1"`+hostCertificates)
 	}
 	argv = append(argv, p.def.From.Debian, out, "-")
 

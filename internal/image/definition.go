@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/internal/bytesize"
 	"assay/internal/sandbox"
 )
 
@@ -66,10 +67,10 @@ type File struct {
 
 // Shape is sandbox.Shape as a definition writes it.
 type Shape struct {
-	VCPUs     int  `yaml:"vcpus,omitempty" json:"vcpus"`
-	Memory    Size `yaml:"memory,omitempty" json:"memory_bytes"`
-	Disk      Size `yaml:"disk,omitempty" json:"disk_bytes"`
-	Processes int  `yaml:"processes,omitempty" json:"processes"`
+	VCPUs     int           `yaml:"vcpus,omitempty" json:"vcpus"`
+	Memory    bytesize.Size `yaml:"memory,omitempty" json:"memory_bytes"`
+	Disk      bytesize.Size `yaml:"disk,omitempty" json:"disk_bytes"`
+	Processes int           `yaml:"processes,omitempty" json:"processes"`
 }
 
 // DefaultUser is the account that commands run as; UserID is its uid and gid.
@@ -185,7 +186,7 @@ func (d Definition) checkFiles() *flaw {
 		case (f.Content == "") == (f.Source == ""):
 			return &flaw{at, "a file needs one of content, source"}
 		case len(f.Content) > maxText:
-			return &flaw{at + ".content", fmt.Sprintf("content is larger than %s; use source", Size(maxText))}
+			return &flaw{at + ".content", fmt.Sprintf("content is larger than %s; use source", bytesize.Size(maxText))}
 		case f.Mode != "" && !modeRE.MatchString(f.Mode):
 			return &flaw{at + ".mode", fmt.Sprintf("mode %q is not octal such as \"0644\"", f.Mode)}
 		case f.Owner != "" && f.Owner != "root" && f.Owner != "user":
@@ -205,7 +206,7 @@ func (d Definition) checkTexts() *flaw {
 		}
 		for i, t := range list.texts {
 			if strings.TrimSpace(t) == "" || len(t) > maxText || strings.ContainsRune(t, 0) {
-				return &flaw{item(list.key, i), fmt.Sprintf("a command must have text, of at most %s", Size(maxText))}
+				return &flaw{item(list.key, i), fmt.Sprintf("a command must have text, of at most %s", bytesize.Size(maxText))}
 			}
 		}
 	}
@@ -228,7 +229,7 @@ func (d Definition) checkShape() *flaw {
 		}
 		lo, hi := strconv.FormatInt(b.lo, 10), strconv.FormatInt(b.hi, 10)
 		if b.size {
-			lo, hi = Size(b.lo).String(), Size(b.hi).String()
+			lo, hi = bytesize.Size(b.lo).String(), bytesize.Size(b.hi).String()
 		}
 		return &flaw{"$.shape." + b.key, fmt.Sprintf("%s is not between %s and %s", b.key, lo, hi)}
 	}

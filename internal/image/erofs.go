@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"assay/internal/fault"
@@ -111,4 +112,24 @@ func toolEnv(extra ...string) []string {
 		}
 	}
 	return append(env, extra...)
+}
+
+// stepEnv gives the host's settings of how steps reach the network, as words of
+// a shell, and the file of certificates that it trusts there, or "".
+func stepEnv() (words, certificates string) {
+	var env []string
+	for _, v := range os.Environ() {
+		switch name, value, _ := strings.Cut(v, "="); name {
+		case "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+			"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT":
+			env = append(env, quote(v))
+		case "PIP_CERT":
+			if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() {
+				certificates = value
+				env = append(env, "PIP_CERT="+hostCertificates, "SSL_CERT_FILE="+hostCertificates)
+			}
+		}
+	}
+	slices.Sort(env)
+	return strings.Join(env, " "), certificates
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"assay/internal/bytesize"
 	"assay/internal/fault"
 )
 
@@ -20,7 +21,7 @@ import (
 // a definition comes from outside and an alias makes small files large.
 func Parse(file string, data []byte) (Definition, error) {
 	if len(data) > MaxDefinition {
-		return Definition{}, fault.Errorf(fault.Invalid, "%s: a definition has at most %s", file, Size(MaxDefinition))
+		return Definition{}, fault.Errorf(fault.Invalid, "%s: a definition has at most %s", file, bytesize.Size(MaxDefinition))
 	}
 	s := source{file, data}
 	d, tree, err := s.read()

@@ -133,7 +133,7 @@ func TestBuiltinDefinitionsAreValid(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{Builtin: templates.FS})
 	names := s.names()
-	if want := []string{"base", "code-interpreter", "judge"}; !cmp.Equal(names, want) {
+	if want := []string{"base", "code-interpreter", "course", "judge"}; !cmp.Equal(names, want) {
 		t.Fatalf("built-in templates are %v, want %v", names, want)
 	}
 	for _, name := range names {
@@ -143,27 +143,6 @@ func TestBuiltinDefinitionsAreValid(t *testing.T) {
 		}
 		if f.def.From.Debian == "" || f.def.Description == "" || len(f.def.Warm) == 0 {
 			t.Errorf("%s: incomplete: %+v", name, f.def)
-		}
-	}
-}
-
-func TestParseSize(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		text string
-		want Size
-	}{
-		{"1KiB", 1024}, {"512MiB", 512 << 20}, {"2 GiB", 2 << 30}, {"1TB", 1e12}, {"0MB", 0},
-	}
-	for _, tt := range tests {
-		got, err := ParseSize(tt.text)
-		if err != nil || got != tt.want {
-			t.Errorf("ParseSize(%q) = %d, %v, want %d", tt.text, got, err, tt.want)
-		}
-	}
-	for _, bad := range []string{"", "512", "MiB", "-1MiB", "1.5GiB", "9999999999TiB", "1mib", "1 M iB"} {
-		if got, err := ParseSize(bad); err == nil {
-			t.Errorf("ParseSize(%q) = %d, want an error", bad, got)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/bytesize"
 	"assay/internal/fault"
 )
 
@@ -284,7 +285,7 @@ func readFiles(files []File) ([]treeFile, error) {
 				return nil, fault.Errorf(kindOfFS(err), "file for %s: %w", f.Path, err)
 			}
 			if !info.Mode().IsRegular() || info.Size() > maxFileSource {
-				return nil, fault.Errorf(fault.Invalid, "file for %s: %s is not a regular file of at most %s", f.Path, f.Source, Size(maxFileSource))
+				return nil, fault.Errorf(fault.Invalid, "file for %s: %s is not a regular file of at most %s", f.Path, f.Source, bytesize.Size(maxFileSource))
 			}
 			if t.data, err = os.ReadFile(f.Source); err != nil {
 				return nil, fault.Errorf(kindOfFS(err), "file for %s: %w", f.Path, err)

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"sync"
 	"sync/atomic"
@@ -121,11 +122,11 @@ func (w *lowWater) end() bool {
 func people(n int64) string {
 	switch {
 	case n < 10<<10:
-		return Size(n).plain(1, "bytes")
+		return fmt.Sprintf("%d bytes", n)
 	case n < 10<<20:
-		return Size(n).plain(1<<10, "KiB")
+		return fmt.Sprintf("%d KiB", n/(1<<10))
 	case n < 10<<30:
-		return Size(n).plain(1<<20, "MiB")
+		return fmt.Sprintf("%d MiB", n/(1<<20))
 	}
-	return Size(n).plain(1<<30, "GiB")
+	return fmt.Sprintf("%d GiB", n/(1<<30))
 }

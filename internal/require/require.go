@@ -21,6 +21,7 @@ const (
 	root     = "root"
 	kvm      = "kvm"
 	binaries = "bin"
+	postgres = "postgres"
 )
 
 // Tool returns the path of a program ("mkfs.erofs"). Its name in REQUIRE is
@@ -68,6 +69,17 @@ func Binaries(t testing.TB) string {
 		}
 	}
 	return dir
+}
+
+// Postgres returns the URL of a PostgreSQL server whose user may make schemas:
+// ASSAY_TEST_POSTGRES, which tools/with-postgres sets. "postgres" in REQUIRE.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	url := os.Getenv("ASSAY_TEST_POSTGRES")
+	if url == "" {
+		missing(t, postgres, "ASSAY_TEST_POSTGRES is not set: run the tests with \"tools/with-postgres\"")
+	}
+	return url
 }
 
 // Thing is for a need that has no function here: have is what the test found,

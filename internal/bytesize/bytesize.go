@@ -1,4 +1,7 @@
-package image
+// Package bytesize reads and writes numbers of bytes with their unit, as people
+// write them in files and flags ("512MiB"). Start with Parse. It knows nothing
+// else.
+package bytesize
 
 import (
 	"fmt"
@@ -27,9 +30,9 @@ var sizeUnits = []struct {
 	{"TB", 1e12},
 }
 
-// ParseSize reads a whole number with a unit: KiB, MiB, GiB, TiB (powers of
+// Parse reads a whole number with a unit: KiB, MiB, GiB, TiB (powers of
 // 1024) or KB, MB, GB, TB (powers of 1000).
-func ParseSize(text string) (Size, error) {
+func Parse(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(text, u.suffix)
 		if !ok {
@@ -65,7 +68,7 @@ func (s *Size) UnmarshalYAML(n ast.Node) error {
 	default:
 		return &yaml.SyntaxError{Message: "a size is a number with a unit such as 512MiB", Token: n.GetToken()}
 	}
-	size, err := ParseSize(text)
+	size, err := Parse(text)
 	if err != nil {
 		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
 	}
@@ -79,9 +82,4 @@ func (s Size) MarshalYAML() (any, error) {
 		return nil, fmt.Errorf("size of %d bytes has no unit it is a whole number of", int64(s))
 	}
 	return s.String(), nil
-}
-
-// plain gives the size in whole units, rounded down.
-func (s Size) plain(unit int64, name string) string {
-	return strconv.FormatInt(int64(s)/unit, 10) + " " + name
 }
