@@ -33,10 +33,10 @@ type cgroup struct {
 }
 
 // mountCgroups prepares the guest's cgroup tree, once, and the group of all
-// commands in it, which together may have so many processes (0: no bound).
+// commands in it, with the machine's limits.
 // Commands of root may write any file they can name; so the tree is covered
 // again, and guestd alone reaches it, through a descriptor.
-func mountCgroups(processes int) error {
+func mountCgroups(l machineLimits) error {
 	const dir = runDir + "/cgroup"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -52,8 +52,12 @@ func mountCgroups(processes int) error {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
 	set := [][2]string{{dir + "/cgroup.subtree_control", "+cpu +memory +pids"}, {all + "/cgroup.subtree_control", "+cpu +memory +pids"}}
-	if processes > 0 {
-		set = append(set, [2]string{all + "/pids.max", strconv.Itoa(processes)})
+	if l.processes > 0 {
+		set = append(set, [2]string{all + "/pids.max", strconv.Itoa(l.processes)})
+	}
+	if l.kernel {
+		// The rest is guestd's and the kernel's own: commands cannot starve them.
+		set = append(set, [2]string{all + "/memory.max", strconv.FormatInt(l.memory+l.disk, 10)})
 	}
 	for _, f := range set {
 		if err := os.WriteFile(f[0], []byte(f[1]), 0); err != nil {
@@ -84,8 +88,9 @@ func protectOwnFiles() error {
 }
 
 // newCgroup makes an empty group. processes is the most it may hold, 0 for no
-// bound of its own.
-func newCgroup(processes int) (*cgroup, error) {
+// bound of its own, and memory what the kernel lets it hold, 0 where the kernel
+// only counts.
+func newCgroup(processes int, memory int64) (*cgroup, error) {
 	g := &cgroup{path: filepath.Join(cgroupRoot, "exec-"+strconv.FormatInt(cgroupSerial.Add(1), 10))}
 	if err := os.Mkdir(g.path, 0o700); err != nil {
 		return nil, fmt.Errorf("make cgroup: %w", err)
@@ -93,6 +98,11 @@ func newCgroup(processes int) (*cgroup, error) {
 	var err error
 	if processes > 0 {
 		err = os.WriteFile(g.path+"/pids.max", strconv.AppendInt(nil, int64(processes), 10), 0)
+	}
+	if memory > 0 && err == nil {
+		// The whole tree ends, not the process that happens to be the largest.
+		err = errors.Join(os.WriteFile(g.path+"/memory.max", strconv.AppendInt(nil, memory, 10), 0),
+			os.WriteFile(g.path+"/memory.oom.group", []byte("1"), 0))
 	}
 	for _, f := range []struct {
 		name string
@@ -146,13 +156,30 @@ func (g *cgroup) memory() int64 {
 // refused counts processes and threads that did not fit.
 func (g *cgroup) refused() int64 { return field(readAt(g.pidsEvents), "max") }
 
-// processesPeak is the most processes and threads there were at one moment.
-func (g *cgroup) processesPeak() int {
-	b, err := os.ReadFile(g.path + "/pids.peak")
+// outOfMemory reports whether the kernel ended processes of the tree because
+// of a limit of memory, its own or the machine's.
+func (g *cgroup) outOfMemory() bool {
+	b, err := os.ReadFile(g.path + "/memory.events")
+	return err == nil && field(b, "oom_kill") > 0
+}
+
+// memoryPeak is the most that the kernel counted, in bytes, 0 where it does not.
+func (g *cgroup) memoryPeak() int64 { return g.number("memory.peak") }
+
+// processes is how many processes and threads there are.
+func (g *cgroup) processes() int { return int(g.number("pids.current")) }
+
+// processesPeak is the most there were at one moment, 0 where the kernel does
+// not count it.
+func (g *cgroup) processesPeak() int { return int(g.number("pids.peak")) }
+
+// number reads a file that holds one, 0 where there is no such file.
+func (g *cgroup) number(file string) int64 {
+	b, err := os.ReadFile(filepath.Join(g.path, file))
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(string(bytes.TrimSpace(b)))
+	n, _ := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 	return n
 }
 

@@ -28,8 +28,7 @@ type daemon struct {
 	nsinit *os.File
 	memory int64 // of the machine, in bytes
 	disk   int64
-	// processes is how many all commands together may have; 0 is no bound.
-	processes int
+	limits machineLimits
 
 	terminals terminals
 	watches   fileWatches
@@ -46,21 +45,24 @@ type daemon struct {
 const maxCommands = 1024
 
 func newDaemon(log *slog.Logger) (*daemon, error) {
-	processes, _ := strconv.Atoi(os.Getenv(guest.ProcessesEnv)) // absent: no bound
-	if err := mountCgroups(processes); err != nil {
+	limits := readLimits()
+	if err := mountCgroups(limits); err != nil {
 		return nil, err
 	}
 	nsinit, err := openNSInit()
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{log: log, nsinit: nsinit, reaper: newReaper(), commands: map[string]*command{}, processes: processes}
+	d := &daemon{log: log, nsinit: nsinit, reaper: newReaper(), commands: map[string]*command{}, limits: limits}
 	d.wires = wires{log: log, waiting: map[string]*wire{}}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, err
 	}
 	d.memory = int64(info.Totalram) * int64(max(info.Unit, 1))
+	if limits.kernel {
+		d.memory = limits.memory // the rest is the kernel's, and the filesystems'
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs("/", &st); err != nil {
 		return nil, err
@@ -148,6 +150,9 @@ func setIdentity(id guest.Identity) error {
 	// virtual machine) both are stale after a restore; gVisor takes the host's.
 	if pool, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0); err == nil {
 		_, _ = pool.Write(id.Entropy)
+		// What was written is used from the next time on that the kernel seeds its
+		// generator: now.
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, pool.Fd(), rndReseedCRNG, 0)
 		_ = pool.Close()
 	}
 	if off := time.Since(id.Now); off > time.Second || off < -time.Second {
@@ -158,6 +163,9 @@ func setIdentity(id guest.Identity) error {
 	}
 	return nil
 }
+
+// rndReseedCRNG is the request of random(4) that x/sys/unix has no name for.
+const rndReseedCRNG = 0x5207
 
 func replaceFile(name, content string) error {
 	tmp := filepath.Join(filepath.Dir(name), ".assay-"+filepath.Base(name))

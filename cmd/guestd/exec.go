@@ -27,6 +27,7 @@ type command struct {
 	freshDirs      []string // and what they are
 	forkRSS        int64    // what guestd itself held at the fork, in bytes
 	machineMemory  int64    // what the machine has, in bytes
+	exact          bool     // the kernel keeps the limit of memory and counts the peak
 
 	mu    sync.Mutex
 	cause guest.Cause // set by whoever ended it first
@@ -39,8 +40,10 @@ type command struct {
 	// cpuAt and restAt are when the watch looks at the processor time, and at
 	// what changes slowly, again.
 	cpuAt, restAt time.Time
-	// held is the memory at the last look.
-	held int64
+	// held is the memory at the last look, processes the most at any look, where
+	// the kernel does not count them.
+	held      int64
+	processes int
 
 	feeding sync.Mutex // guards fed and the writing of stdin
 	fed     int64      // bytes of stdin the pipe has taken
@@ -71,7 +74,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	c := &command{spec: spec, machineMemory: d.memory, ran: make(chan struct{}), done: make(chan struct{})}
+	c := &command{spec: spec, machineMemory: d.memory, exact: d.limits.kernel, ran: make(chan struct{}), done: make(chan struct{})}
 	c.stdout = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	var f files
@@ -84,7 +87,7 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.group, err = newCgroup(d.processLimit(spec.Limits.Processes)); err != nil {
+	if c.group, err = newCgroup(d.processLimit(spec.Limits.Processes), d.memoryLimit(spec.Limits.Memory)); err != nil {
 		return nil, err
 	}
 	c.diskBefore = diskUsed("", nil)
@@ -109,14 +112,6 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	f.closeAll()
 	go d.follow(c, p, outR, errR)
 	return c, nil
-}
-
-// processLimit is the command's own bound, or the machine's.
-func (d *daemon) processLimit(own int) int {
-	if own > 0 && (d.processes == 0 || own < d.processes) {
-		return own
-	}
-	return d.processes
 }
 
 // openStdio gives the program's stdin and stdout, and our end of stdout, which
@@ -171,6 +166,7 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 	}()
 
 	failure, end, err := p.wait(c)
+	c.sawMemoryLimit()
 	wall := time.Since(c.started)
 	close(c.ran)
 	close(stop)
@@ -287,7 +283,7 @@ func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration
 	c.result.Usage = guest.Usage{
 		CPUUser: user, CPUSystem: system, Wall: wall,
 		MemoryPeak:    c.memoryPeak(end.Usage.Maxrss << 10),
-		ProcessesPeak: c.group.processesPeak(),
+		ProcessesPeak: max(c.group.processesPeak(), c.processes),
 		StdoutBytes:   c.stdout.total, StderrBytes: c.stderr.total,
 		DiskBytes: max(c.disk, 0),
 	}
@@ -305,6 +301,9 @@ const peakMargin = 16 << 20
 // it is believed where it is so far above that the watch must have missed a
 // peak, and no further than memory can have been filled between two looks.
 func (c *command) memoryPeak(maxRSS int64) int64 {
+	if c.exact {
+		return c.group.memoryPeak()
+	}
 	if maxRSS > c.forkRSS+c.forkRSS/8 && maxRSS > c.peak+c.peak/4+peakMargin {
 		return min(maxRSS, c.peak+int64(c.gap.Seconds()*fillRate))
 	}

@@ -32,6 +32,9 @@ func main() {
 }
 
 func run(log *slog.Logger) error {
+	if os.Getenv(guest.VMEnv) == guest.VMBoot {
+		return bootVM()
+	}
 	// A small heap is worth more here than few collections: it is copied into
 	// each snapshot and read back by each restore.
 	debug.SetGCPercent(50)

@@ -168,7 +168,7 @@ func (d *daemon) startTerminal(spec guest.TerminalSpec) (*terminal, error) {
 		return nil, err
 	}
 	c := &command{spec: exec, machineMemory: d.memory, done: make(chan struct{}), stdout: newStream(0, false, nil), stderr: newStream(0, false, nil)}
-	if c.group, err = newCgroup(d.processLimit(exec.Limits.Processes)); err != nil {
+	if c.group, err = newCgroup(d.processLimit(exec.Limits.Processes), d.memoryLimit(exec.Limits.Memory)); err != nil {
 		return nil, err
 	}
 	c.diskBefore, c.forkRSS = diskUsed("", nil), ownRSS()

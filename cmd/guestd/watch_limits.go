@@ -77,10 +77,19 @@ func (c *command) look() time.Duration {
 	if limit == 0 || limit > c.machineMemory {
 		limit = c.machineMemory
 	}
-	if mem > limit {
+	if c.exact {
+		c.processes = max(c.processes, c.group.processes())
+	} else if mem > limit {
+		// Files lie in memory too: what fills the disk fast can be past both
+		// limits before the disk's turn to be looked at.
+		if l.Disk > 0 && c.lookAtDisk() > l.Disk {
+			c.end(guest.DiskLimit)
+		}
 		c.end(guest.MemoryLimit)
 	}
-	wait = min(wait, time.Duration(float64(limit-mem)/fillRate*float64(time.Second)))
+	if !c.exact {
+		wait = min(wait, time.Duration(float64(limit-mem)/fillRate*float64(time.Second)))
+	}
 	rest := now.After(c.restAt)
 	if rest {
 		c.restAt = now.Add(watchRest)
@@ -118,6 +127,13 @@ func (c *command) lookAtDisk() int64 {
 	c.disk = max(c.disk, used)
 	c.mu.Unlock()
 	return used
+}
+
+// diskSeen is the most that lookAtDisk has counted.
+func (c *command) diskSeen() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.disk
 }
 
 // writable are the filesystems that commands can fill.

@@ -79,6 +79,8 @@ type Host struct {
 	MakeCgroup func(dir string) error
 	// MakeUserNamespace starts a program in a user namespace of its own.
 	MakeUserNamespace func(ctx context.Context) error
+	// QEMUVersion asks the host's QEMU for its version: "7.2.22".
+	QEMUVersion func(ctx context.Context) (string, error)
 	// MakeVM makes an empty virtual machine with /dev/kvm and drops it.
 	MakeVM func() error
 }
@@ -111,6 +113,7 @@ var checks = []check{
 	{"kvm", checkKVM},
 	{"guestd", companion("guestd", "it is put into every template")},
 	{"assay-boot", companion("assay-boot", "it is the process that becomes a machine")},
+	{"drivers", checkDrivers},
 	{"mkfs.erofs", checkErofs},
 	{"mmdebstrap", checkMmdebstrap},
 	{"disk", checkDisk},
@@ -127,7 +130,7 @@ var checks = []check{
 }
 
 // Examine runs every check. It leaves the host as it was and takes well below
-// a second; ctx bounds the one check that starts a process.
+// a second; ctx bounds the checks that start a process.
 func Examine(ctx context.Context, h *Host) Report {
 	var r Report
 	for _, c := range checks {

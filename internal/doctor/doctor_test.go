@@ -59,7 +59,7 @@ func goodHost() *Host {
 	for _, f := range txtar.Parse([]byte(goodFiles)).Files {
 		files[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o444}
 	}
-	for _, program := range []string{"opt/assay/guestd", "opt/assay/assay-boot"} {
+	for _, program := range []string{"opt/assay/guestd", "opt/assay/assay-boot", "opt/assay/assay-box", "boot/vmlinuz-6.1.0-1-cloud-amd64"} {
 		files[program] = &fstest.MapFile{Data: []byte("\x7fELF"), Mode: 0o755}
 	}
 	return &Host{
@@ -74,6 +74,7 @@ func goodHost() *Host {
 		Writable:          func(string) error { return nil },
 		MakeCgroup:        func(string) error { return nil },
 		MakeUserNamespace: func(context.Context) error { return nil },
+		QEMUVersion:       func(context.Context) (string, error) { return "7.2.22", nil },
 		MakeVM:            func() error { return nil },
 	}
 }
@@ -153,6 +154,13 @@ func TestMissingThingIsNamed(t *testing.T) {
 		{"no_guestd", remove("opt/assay/guestd"), map[string]Level{"guestd": Fail}, "make build"},
 		{"no_boot", remove("opt/assay/assay-boot"), map[string]Level{"assay-boot": Fail}, "make build"},
 		{"guestd_not_executable", set("opt/assay/guestd", "text"), map[string]Level{"guestd": Fail}, "make build"},
+		{"no_qemu", lacks("qemu-system-x86_64"), map[string]Level{"drivers": Warn}, "install --no-install-recommends qemu-system-x86"},
+		{"qemu_too_new", func(h *Host) { h.QEMUVersion = func(context.Context) (string, error) { return "10.0.2", nil } }, map[string]Level{"drivers": Warn}, "Debian 12"},
+		{"qemu_broken", func(h *Host) {
+			h.QEMUVersion = func(context.Context) (string, error) { return "", errors.New("exit status 127") }
+		}, map[string]Level{"drivers": Warn}, "Debian 12"},
+		{"no_guest_kernel", remove("boot/vmlinuz-6.1.0-1-cloud-amd64"), map[string]Level{"drivers": Warn}, "tools/install-guest-kernel"},
+		{"no_box", remove("opt/assay/assay-box"), map[string]Level{"drivers": Warn}, "make build"},
 		{"no_mkfs_erofs", lacks("mkfs.erofs"), map[string]Level{"mkfs.erofs": Fail}, "erofs-utils"},
 		{"no_mmdebstrap", lacks("mmdebstrap"), map[string]Level{"mmdebstrap": Warn}, "install mmdebstrap"},
 		{"no_newuidmap", both(ordinary, lacks("newuidmap")), map[string]Level{"user": Warn, "mmdebstrap": Warn}, "uidmap"},

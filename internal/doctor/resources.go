@@ -138,7 +138,7 @@ func checkMmdebstrap(_ context.Context, h *Host) Finding {
 // companion checks for a program that must lie beside assay.
 func companion(name, why string) func(context.Context, *Host) Finding {
 	return func(_ context.Context, h *Host) Finding {
-		const remedy = "run \"make build\", or install assay, guestd and assay-boot into one directory"
+		const remedy = "run \"make build\", or install assay, guestd, assay-boot and assay-box into one directory"
 		at := path.Join(h.BinDir, name)
 		info, err := fs.Stat(h.FS, strings.TrimPrefix(at, "/"))
 		switch {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ func ThisHost(dataDir string) (*Host, error) {
 		Writable:          writable,
 		MakeCgroup:        makeCgroup,
 		MakeUserNamespace: makeUserNamespace,
+		QEMUVersion:       qemuVersion,
 		MakeVM:            makeVM,
 	}, nil
 }
@@ -106,6 +108,23 @@ func makeUserNamespace(ctx context.Context) error {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
 	}
 	return cmd.Run()
+}
+
+func qemuVersion(ctx context.Context) (string, error) {
+	program, err := lookPath("qemu-system-x86_64")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return "", err
+	}
+	said, ok := strings.CutPrefix(string(out), "QEMU emulator version ")
+	version, _, _ := strings.Cut(said, " ")
+	if !ok {
+		return "", fmt.Errorf("%s says %.60q", program, out)
+	}
+	return version, nil
 }
 
 // The two ioctls of /dev/kvm that makeVM needs; x/sys/unix has none of them.

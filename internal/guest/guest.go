@@ -33,5 +33,20 @@ const (
 // how many processes and threads all commands together may have.
 const ProcessesEnv = "ASSAY_PROCESSES"
 
+// What a driver with a kernel of its own tells guestd besides, by the kernel's
+// command line, which becomes the environment of the first process. VMEnv is
+// VMBoot for the program that boots the machine out of the kernel's first
+// filesystem, with the modules in VMModules, and VMRunning for guestd itself.
+// MemoryEnv is what all commands together may hold and DiskEnv how much each
+// writable filesystem takes, both in bytes.
+const (
+	VMEnv     = "ASSAY_VM"
+	VMBoot    = "boot"
+	VMRunning = "running"
+	VMModules = "/modules"
+	MemoryEnv = "ASSAY_MEMORY"
+	DiskEnv   = "ASSAY_DISK"
+)
+
 // Version is the wire's version. Host and guestd must have the same.
 const Version = 2

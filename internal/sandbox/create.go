@@ -55,6 +55,11 @@ type Spec struct {
 	// BesideMemory is what is reserved, together with this sandbox, for those
 	// that will be made Beside it, in bytes.
 	BesideMemory int64
+	// Network is what the sandbox may reach, through the proxy only. Nil is what
+	// the sandbox may reach that it is made of, and nothing for a template. Of a
+	// snapshot it may only be as much as its sandbox had, or less. A machine that
+	// is made without has no interface but loopback, and never gets one.
+	Network *NetworkPolicy
 	// Metadata is kept and shown, never interpreted.
 	Metadata map[string]string
 	// Queued, if set, is told the place in the queue while the sandbox waits
@@ -102,6 +107,14 @@ func (m *Manager) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, err
 	}
 	defer done()
+	s, err := m.createOf(ctx, src, spec, began)
+	if err != nil {
+		m.observe.made(src.name, "", time.Since(began), err)
+	}
+	return s, err
+}
+
+func (m *Manager) createOf(ctx context.Context, src source, spec Spec, began time.Time) (*Sandbox, error) {
 	reserved, err := m.admit(ctx, src.shape, spec, 1)
 	if err != nil {
 		return nil, err
@@ -149,20 +162,37 @@ type source struct {
 	shape    Shape
 	snapshot string // directory of the checkpoint; "" boots cold
 	pooled   bool   // may come from the pool
+	// policy is what a sandbox made of it may reach; a machine has an interface
+	// when it is not nil.
+	policy *NetworkPolicy
 }
+
+// networked reports whether machines of it have an interface.
+func (src source) networked() bool { return src.policy != nil }
 
 // source finds what spec names, and prepares a template's snapshot if this
 // host has none yet. Until done is called the source cannot be removed.
 func (m *Manager) source(ctx context.Context, spec Spec) (_ source, done func(), err error) {
 	if spec.Snapshot != "" {
-		return m.openSnapshot(ctx, spec.Snapshot)
+		src, done, err := m.openSnapshot(ctx, spec.Snapshot)
+		if err == nil {
+			if err = src.inherit(spec.Network); err != nil {
+				done()
+			}
+		}
+		return src, done, err
 	}
 	t := *spec.Template
 	src := source{template: t.Digest, name: t.Name, image: t.Image, shape: t.Shape, pooled: true}
+	if err := src.inherit(spec.Network); err != nil {
+		return src, nil, err
+	}
 	if err := t.check(); err != nil || spec.Cold {
 		return src, func() {}, err
 	}
-	src.snapshot, err = m.prepare(ctx, t, spec.Queued)
+	if src.snapshot, err = m.prepare(ctx, t, spec.Queued); err == nil && src.networked() && m.pool.size > 0 {
+		m.pool.want(src)
+	}
 	return src, func() {}, err
 }
 
@@ -186,6 +216,7 @@ type body struct {
 	src     source
 	machine Machine
 	client  *guest.Client
+	network Network // nil without
 }
 
 // lease takes a machine out of the pool, or makes one.
@@ -199,6 +230,7 @@ func (m *Manager) lease(ctx context.Context, src source, cold bool) (*body, Boot
 			}
 			// Waiting machines can die too; then the next one serves.
 			if err := m.alive(ctx, b); err == nil {
+				b.src.policy = src.policy
 				return b, BootPool, nil
 			}
 			m.discard(b)
@@ -236,6 +268,12 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 		}
 	}()
 	cfg := MachineConfig{ID: b.id, Dir: b.dir, Image: src.image, Shape: src.shape}
+	if src.networked() {
+		if b.network, err = m.networks.Make(ctx); err != nil {
+			return nil, err
+		}
+		cfg.NetNS = b.network.Namespace()
+	}
 	if b.machine, err = m.start(ctx, cfg, src.snapshot); err != nil {
 		return nil, err
 	}
@@ -294,6 +332,9 @@ func (m *Manager) discard(b *body) {
 // caller's context is, so it has its own.
 func (m *Manager) end(b *body) error {
 	m.cores.remove(b.id)
+	if b.network != nil {
+		defer b.network.Close() // after the machine, which is in it
+	}
 	if b.machine == nil {
 		return m.journal.end(b.id)
 	}
@@ -384,8 +425,17 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 		return nil, err
 	}
 	s.events = events
+	if b.network != nil {
+		if err := s.openNetwork(*b.src.policy); err != nil {
+			events.close()
+			release()
+			m.discard(b)
+			return nil, err
+		}
+	}
 	s.events.add(Event{Kind: "created", Detail: map[string]any{
 		"boot_mode": mode, "template": b.src.template, "snapshot": spec.Snapshot, "boot_us": s.info.Boot.Microseconds(),
+		"network": s.info.Network,
 	}})
 	m.mu.Lock()
 	closed := m.closed
@@ -400,5 +450,6 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 	m.journal.deadline(b.id, spec.Deadline)
 	m.wake()
 	m.calls.Go(s.watch) // ends with the sandbox
+	m.observe.made(b.src.name, mode, s.info.Boot, nil)
 	return s, nil
 }

@@ -51,6 +51,7 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (re
 		spec.Key = rand.Text()
 	}
 	leave := s.enterExec(spec)
+	spec.Env = s.Env(spec.Env)
 	asked := spec
 	m := s.measure(&spec, &streams)
 	began := time.Now()
@@ -70,6 +71,9 @@ func (s *Sandbox) Exec(ctx context.Context, spec ExecSpec, streams guest.IO) (re
 	}
 	leave()
 	s.events.exec(asked, res, err)
+	if err == nil {
+		s.m.observe.ran(res.Exit.Cause)
+	}
 	return res, err
 }
 

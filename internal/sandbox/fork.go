@@ -23,7 +23,8 @@ type Forked struct {
 // itself goes on. It waits, in order, until the host has room for all of them;
 // their state is that of the moment when it has. Each child has an identity of
 // its own. spec gives deadline, limits and metadata of the children; its
-// Template, Snapshot and Cold are ignored. The error is about the fork as a
+// Template, Snapshot and Cold are ignored. Its Network is as for a snapshot: at
+// most what the sandbox may reach now. The error is about the fork as a
 // whole; a child that could not be made has its own.
 func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) {
 	began := time.Now()
@@ -76,7 +77,10 @@ func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, reserved
 	}
 	defer os.RemoveAll(home)
 	src := s.body.src
-	src.snapshot, src.pooled = filepath.Join(home, "state"), false
+	src.snapshot, src.pooled, src.policy = filepath.Join(home, "state"), false, s.Info().Network
+	if err := src.inherit(spec.Network); err != nil {
+		return nil, err
+	}
 	if err := s.checkpoint(ctx, "fork", src.snapshot); err != nil {
 		return nil, err
 	}
@@ -89,7 +93,12 @@ func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, reserved
 	return children, nil
 }
 
-func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time, r *reservation) (*Sandbox, error) {
+func (m *Manager) child(ctx context.Context, src source, spec Spec, began time.Time, r *reservation) (s *Sandbox, err error) {
+	defer func() {
+		if err != nil {
+			m.observe.made(src.name, "", time.Since(began), err)
+		}
+	}()
 	b, err := m.make(ctx, src)
 	if err != nil {
 		r.release()

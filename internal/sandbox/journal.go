@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -27,11 +29,13 @@ import (
 //
 // The kernel gives up the lock of a process however it dies, so a directory
 // whose lock can be had belongs to the dead, and all its machines are
-// reclaimed. There is no process ID to be mistaken for another's. Nothing is
+// reclaimed. The process ID in it only says whether it is worth to wait a
+// little for the lock. Nothing is
 // synced to disk: after a crash of the host the machines are gone anyway, and
 // a directory without a journal entry is reclaimed as well.
 type journal struct {
 	driver    Driver
+	others    map[string]Reclaim
 	dir       string
 	lock      *os.File
 	reclaimed int
@@ -39,6 +43,9 @@ type journal struct {
 	mu   sync.Mutex
 	live map[string]entry
 }
+
+// Reclaim removes what a machine left, as Driver.Reclaim does.
+type Reclaim func(ctx context.Context, id, dir string) error
 
 // entry is a machine's record.
 type entry struct {
@@ -49,11 +56,11 @@ type entry struct {
 }
 
 // openJournal reclaims what the dead left and opens a directory of its own.
-func openJournal(ctx context.Context, root string, d Driver, log *slog.Logger) (*journal, error) {
+func openJournal(ctx context.Context, root string, d Driver, others map[string]Reclaim, log *slog.Logger) (*journal, error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fault.Errorf(fault.Internal, "open journal: %w", err)
 	}
-	j := &journal{driver: d, live: map[string]entry{}}
+	j := &journal{driver: d, others: others, live: map[string]entry{}}
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fault.Errorf(fault.Internal, "read journal: %w", err)
@@ -62,7 +69,7 @@ func openJournal(ctx context.Context, root string, d Driver, log *slog.Logger) (
 		if !dir.IsDir() || strings.HasPrefix(dir.Name(), freshPrefix) {
 			continue
 		}
-		n, err := reclaim(ctx, filepath.Join(root, dir.Name()), d)
+		n, err := j.reclaim(ctx, filepath.Join(root, dir.Name()))
 		j.reclaimed += n
 		if err != nil {
 			// The leftovers stay journalled: the next start tries again. This one
@@ -95,7 +102,7 @@ func (j *journal) open(ctx context.Context, root string) error {
 	fresh := filepath.Join(root, freshPrefix+newID())
 	err = errors.Join(err, os.Mkdir(fresh, 0o700))
 	if err == nil {
-		j.lock, err = lockFile(filepath.Join(fresh, lockName))
+		j.lock, err = lockFile(ctx, filepath.Join(fresh, lockName))
 	}
 	if err == nil {
 		err = os.Rename(fresh, j.dir)
@@ -113,23 +120,71 @@ const (
 	freshPrefix = "fresh-"
 )
 
-// lockFile opens and locks a file, or gives EWOULDBLOCK.
-func lockFile(path string) (*os.File, error) {
+// deadLock is how long reclaim waits for the lock of a process that is gone. A
+// child that it was just starting has the lock, too, until it runs its program.
+const deadLock = 10 * time.Second
+
+// lockFile opens and locks a file and writes down who has it, or gives
+// EWOULDBLOCK where somebody has who lives.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) && !holderLives(f) {
+		ctx, cancel := context.WithTimeout(ctx, deadLock)
+		defer cancel()
+		if err = lockWait(ctx, f, unix.LOCK_EX); errors.Is(err, context.DeadlineExceeded) {
+			err = unix.EWOULDBLOCK
+		}
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(processStamp(os.Getpid())), 0)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
+// holderLives reads who has a lock. Who cannot be known counts as alive.
+func holderLives(f *os.File) bool {
+	b := make([]byte, 64)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return true
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(b[:n]), &pid); err != nil {
+		return true
+	}
+	return processStamp(pid) == string(b[:n])
+}
+
+// processStamp tells a process from all others: its ID and when it began, in
+// ticks since the host did. One that has ended has none.
+func processStamp(pid int) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name in parentheses may hold anything.
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", pid, fields[19])
+}
+
 // reclaim removes a dead manager's machines and then its directory. It gives
 // how many it removed, 0 for a manager that lives.
-func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
-	lock, err := lockFile(filepath.Join(dir, lockName))
+func (j *journal) reclaim(ctx context.Context, dir string) (int, error) {
+	lock, err := lockFile(ctx, filepath.Join(dir, lockName))
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -153,19 +208,22 @@ func reclaim(ctx context.Context, dir string, d Driver) (int, error) {
 	var errs []error
 	done := 0
 	for id := range ids {
-		e := entry{Driver: d.Name()}
+		e := entry{Driver: j.driver.Name()}
 		if b, err := os.ReadFile(filepath.Join(dir, id+".json")); err == nil {
 			_ = json.Unmarshal(b, &e) // half-written: there is a directory, or nothing
 		}
-		if e.Driver != d.Name() {
+		remove := j.driver.Reclaim
+		if other, ok := j.others[e.Driver]; ok && e.Driver != j.driver.Name() {
+			remove = other
+		} else if e.Driver != j.driver.Name() {
 			errs = append(errs, fmt.Errorf("machine %s belongs to driver %s", id, e.Driver))
 			continue
 		}
-		if err := d.Reclaim(ctx, id, filepath.Join(dir, id)); err != nil {
+		if err := remove(ctx, id, filepath.Join(dir, id)); err != nil {
 			errs = append(errs, fmt.Errorf("machine %s: %w", id, err))
 			continue
 		}
-		if err := errors.Join(os.RemoveAll(filepath.Join(dir, id)), remove(filepath.Join(dir, id+".json"))); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, id)), removeFile(filepath.Join(dir, id+".json"))); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -190,7 +248,7 @@ func machineOf(name string) (string, bool) {
 	return "", false
 }
 
-func remove(path string) error {
+func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -208,7 +266,7 @@ func (j *journal) begin(id string) (string, error) {
 	}
 	if err != nil {
 		err = journalFault(id, err)
-		if left := remove(j.path(id)); left != nil { // a full disk leaves half a record
+		if left := removeFile(j.path(id)); left != nil { // a full disk leaves half a record
 			err = errors.Join(err, left)
 		}
 		return "", err
@@ -260,7 +318,7 @@ func (j *journal) end(id string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.live, id)
-	if err := remove(j.path(id)); err != nil {
+	if err := removeFile(j.path(id)); err != nil {
 		return fault.Errorf(fault.Internal, "forget machine %s: %w", id, err)
 	}
 	return nil
@@ -268,7 +326,7 @@ func (j *journal) end(id string) error {
 
 // close gives up the directory; it is removed if nothing is left in it.
 func (j *journal) close() error {
-	err := remove(filepath.Join(j.dir, lockName))
+	err := removeFile(filepath.Join(j.dir, lockName))
 	if rm := os.Remove(j.dir); rm != nil && !errors.Is(rm, unix.ENOTEMPTY) && !errors.Is(rm, fs.ErrNotExist) {
 		err = errors.Join(err, rm)
 	}

@@ -29,6 +29,9 @@ type Info struct {
 	// that are not Dedicated, or the driver cannot bind its machines.
 	Cores    []int             `json:"cores,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Network is what the sandbox may reach now; nil when it has no interface but
+	// loopback.
+	Network *NetworkPolicy `json:"network,omitempty"`
 }
 
 // Sandbox is one throwaway machine in use. All methods may be called at the
@@ -60,8 +63,9 @@ type Sandbox struct {
 	pausedFor time.Duration // pauses that are over
 	ended     string        // why, from the moment that its end begins
 	endCause  Cause
-	finishing bool // somebody does the work of its end
-	gone      bool // its end is done
+	finishing bool      // somebody does the work of its end
+	gone      bool      // its end is done
+	counts    HostUsage // read last
 }
 
 // Info gives the sandbox's present state.
@@ -210,6 +214,23 @@ func (s *Sandbox) Extend(deadline time.Time) error {
 	return nil
 }
 
+// SetIdleLimit sets after how long without a call the sandbox ends, from now
+// on; zero is never.
+func (s *Sandbox) SetIdleLimit(limit time.Duration) error {
+	if limit < 0 {
+		return fault.Errorf(fault.Invalid, "the idle limit of the sandbox is negative")
+	}
+	s.mu.Lock()
+	if s.ended != "" {
+		defer s.mu.Unlock()
+		return s.refuse("set the idle limit")
+	}
+	s.info.IdleLimit, s.lastUsed = limit, time.Now()
+	s.mu.Unlock()
+	s.m.wake()
+	return nil
+}
+
 // Pause stops everything in the sandbox; deadlines go on.
 func (s *Sandbox) Pause(ctx context.Context) error {
 	end, err := s.alone(ctx, "pause", false)
@@ -278,6 +299,10 @@ func (s *Sandbox) finish() error {
 	if !first {
 		<-s.done
 		return s.destroyErr
+	}
+	s.Usage() // nobody can count afterwards
+	if used := s.NetworkUsage(); used.Attempts > 0 {
+		s.events.add(Event{Kind: "network_used", Detail: map[string]any{"usage": used}})
 	}
 	s.destroyErr = s.m.end(s.body)
 	s.release()

@@ -21,6 +21,9 @@ import (
 // Options are a manager's settings.
 type Options struct {
 	Driver Driver
+	// Others remove, by the driver's name, what machines of other drivers left
+	// in the same directory.
+	Others map[string]Reclaim
 	// Dir is where journal, machines, snapshots and event logs are kept. Several
 	// managers, in several processes, may share it.
 	Dir string
@@ -32,7 +35,10 @@ type Options struct {
 	Overcommit int
 	// Pool is how many machines of each prepared template wait, never used.
 	Pool int
-	Log  *slog.Logger
+	// Networks makes the networks of sandboxes with a policy; nil refuses them.
+	Networks Networks
+	Observe  Observer
+	Log      *slog.Logger
 }
 
 // Manager gives out sandboxes of one driver on this host. All methods may be
@@ -42,6 +48,8 @@ type Manager struct {
 	driver     Driver
 	dir        string
 	log        *slog.Logger
+	observe    Observer
+	networks   Networks
 	journal    *journal
 	admission  *admission
 	cores      *cores
@@ -68,6 +76,9 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Networks == nil {
+		o.Networks = noNetworks{}
+	}
 	if o.Overcommit == 0 {
 		o.Overcommit = 64
 	}
@@ -76,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 			return nil, fault.Errorf(fault.Internal, "open engine: %w", err)
 		}
 	}
-	j, err := openJournal(ctx, filepath.Join(o.Dir, "run"), o.Driver, o.Log)
+	j, err := openJournal(ctx, filepath.Join(o.Dir, "run"), o.Driver, o.Others, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 		return nil, errors.Join(err, j.close())
 	}
 	m := &Manager{
-		driver: o.Driver, dir: o.Dir, log: o.Log, journal: j,
+		driver: o.Driver, dir: o.Dir, log: o.Log, observe: o.Observe, networks: o.Networks, journal: j,
 		admission: newAdmission(o.CPUs, cores.all[:min(o.CPUs, len(cores.all))], o.Memory, o.Overcommit), cores: cores,
 		wakeups: make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
 	}
@@ -95,6 +106,12 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 
 // Driver gives the manager's driver.
 func (m *Manager) Driver() Driver { return m.driver }
+
+// Emulated reports whether the driver's machines have an emulated processor.
+func (m *Manager) Emulated() bool {
+	e, ok := m.driver.(Emulator)
+	return ok && e.Emulated()
+}
 
 // Memory is how many bytes of machines may live at once.
 func (m *Manager) Memory() int64 { return m.admission.allBytes }

@@ -17,21 +17,31 @@ type pool struct {
 	kick chan struct{}
 
 	mu     sync.Mutex
-	wanted map[string]source  // by the directory that they are restored from
-	ready  map[string][]*body // likewise
+	wanted map[stock]source
+	ready  map[stock][]*body
 	closed bool
 	// changed is closed and replaced when a machine was added.
 	changed chan struct{}
 }
 
+// stock is a kind of machine that a pool keeps: restored from a directory, with
+// an interface or without. Those with one are kept from the first sandbox on that
+// asked for a network; none of them can reach anything.
+type stock struct {
+	snapshot  string
+	networked bool
+}
+
+func (src source) stock() stock { return stock{src.snapshot, src.networked()} }
+
 func newPool(m *Manager, size int) *pool {
-	return &pool{m: m, size: size, kick: make(chan struct{}, 1), wanted: map[string]source{}, ready: map[string][]*body{}, changed: make(chan struct{})}
+	return &pool{m: m, size: size, kick: make(chan struct{}, 1), wanted: map[stock]source{}, ready: map[stock][]*body{}, changed: make(chan struct{})}
 }
 
 // want makes the pool keep machines of a source from now on.
 func (p *pool) want(src source) {
 	p.mu.Lock()
-	p.wanted[src.snapshot] = src
+	p.wanted[src.stock()] = src
 	p.mu.Unlock()
 	p.refill()
 }
@@ -41,12 +51,12 @@ func (p *pool) want(src source) {
 func (p *pool) take(src source) *body {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.ready[src.snapshot]
+	list := p.ready[src.stock()]
 	if len(list) == 0 {
 		return nil
 	}
 	b := list[0]
-	p.ready[src.snapshot] = list[1:]
+	p.ready[src.stock()] = list[1:]
 	return b
 }
 
@@ -97,7 +107,7 @@ func (p *pool) run(ctx context.Context) {
 }
 
 // WaitPool waits until the pool holds as many machines of the template as it
-// should. Without a pool it returns at once.
+// should, of each kind that it keeps. Without a pool it returns at once.
 func (m *Manager) WaitPool(ctx context.Context, t Template) error {
 	dir, err := m.Prepare(ctx, t)
 	if err != nil {
@@ -106,7 +116,11 @@ func (m *Manager) WaitPool(ctx context.Context, t Template) error {
 	for {
 		p := m.pool
 		p.mu.Lock()
-		full := p.closed || len(p.ready[dir]) >= p.size
+		full := true
+		for kind := range p.wanted {
+			full = full && (kind.snapshot != dir || len(p.ready[kind]) >= p.size)
+		}
+		full = full || p.closed
 		changed := p.changed
 		p.mu.Unlock()
 		if full {
@@ -127,8 +141,8 @@ func (p *pool) missing() (source, bool) {
 	if p.closed {
 		return source{}, false
 	}
-	for dir, src := range p.wanted {
-		if len(p.ready[dir]) < p.size {
+	for kind, src := range p.wanted {
+		if len(p.ready[kind]) < p.size {
 			return src, true
 		}
 	}
@@ -142,7 +156,7 @@ func (p *pool) vanished(src source) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.wanted, src.snapshot)
+	delete(p.wanted, src.stock())
 	return true
 }
 
@@ -153,7 +167,7 @@ func (p *pool) add(b *body) bool {
 	if p.closed {
 		return false
 	}
-	p.ready[b.src.snapshot] = append(p.ready[b.src.snapshot], b)
+	p.ready[b.src.stock()] = append(p.ready[b.src.stock()], b)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return true
@@ -166,7 +180,7 @@ func (p *pool) drain() {
 	close(p.changed) // who waits for a full pool waits in vain
 	p.changed = make(chan struct{})
 	ready := p.ready
-	p.ready = map[string][]*body{}
+	p.ready = map[stock][]*body{}
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, list := range ready {

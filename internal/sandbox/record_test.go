@@ -20,7 +20,7 @@ func (nameOnly) Name() string { return "none" }
 // bring its record back.
 func TestRecordStaysGone(t *testing.T) {
 	t.Parallel()
-	j, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "run"), nameOnly{}, slog.New(slog.DiscardHandler))
+	j, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "run"), nameOnly{}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

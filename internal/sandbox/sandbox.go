@@ -65,6 +65,9 @@ type MachineConfig struct {
 	// Image is the EROFS root filesystem; its init is guestd at guest.InitPath.
 	Image string
 	Shape Shape
+	// NetNS is the path of the network namespace to be in, with the interfaces
+	// that the guest gets. Empty is none but loopback.
+	NetNS string
 }
 
 // Driver makes machines with one technology. A driver gives a byte stream to
@@ -92,6 +95,13 @@ type Driver interface {
 	// ID and Dir left: processes, mounts, cgroups, files. It may be called for
 	// a machine that was never finished, or twice.
 	Reclaim(ctx context.Context, id, dir string) error
+}
+
+// Emulator is what a Driver can be besides, when it may run guest code on an
+// emulated processor: then what time anything takes says nothing about any other
+// machine, and limits of time must be wide.
+type Emulator interface {
+	Emulated() bool
 }
 
 // Machine is a running machine inside the engine. Pause, Resume and Snapshot

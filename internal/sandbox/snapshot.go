@@ -33,6 +33,8 @@ type Snapshot struct {
 	// Expires is when it is deleted; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
 	Bytes   int64     `json:"bytes"`
+	// Network is what its sandbox could reach; nil when it had no interface.
+	Network *NetworkPolicy `json:"network,omitempty"`
 
 	dir string // the checkpoint
 }
@@ -69,6 +71,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, retention time.Duration) (Snapsh
 	snap := Snapshot{
 		ID: newID(), Sandbox: s.info.ID, Template: s.body.src.template, TemplateName: s.body.src.name, Image: s.body.src.image,
 		Shape: s.body.src.shape, Identity: s.m.driver.Identity(), Taken: time.Now(),
+		Network: s.Info().Network,
 	}
 	if retention > 0 {
 		snap.Expires = snap.Taken.Add(retention)
@@ -181,7 +184,7 @@ func (m *Manager) openSnapshot(ctx context.Context, id string) (_ source, done f
 	if err != nil {
 		return source{}, nil, err
 	}
-	return source{template: snap.Template, name: snap.TemplateName, image: snap.Image, shape: snap.Shape, snapshot: snap.dir}, done, nil
+	return source{template: snap.Template, name: snap.TemplateName, image: snap.Image, shape: snap.Shape, snapshot: snap.dir, policy: snap.Network}, done, nil
 }
 
 // lockSnapshot keeps a snapshot from being removed, or restored: LOCK_SH for

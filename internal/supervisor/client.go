@@ -238,6 +238,11 @@ func (c *Client) Extend(ctx context.Context, id string, ttl time.Duration) (sb S
 	return sb, c.call(ctx, http.MethodPost, of(id, "extend"), nil, Terms{TTL: ttl}, &sb)
 }
 
+// SetNetwork changes what a sandbox may reach, at once.
+func (c *Client) SetNetwork(ctx context.Context, id string, req NetworkRequest) (sb Sandbox, err error) {
+	return sb, c.call(ctx, http.MethodPost, of(id, "network"), nil, req, &sb)
+}
+
 // Events gives the log of a sandbox, also of one that has ended.
 func (c *Client) Events(ctx context.Context, id string) (list []sandbox.Event, err error) {
 	return list, c.call(ctx, http.MethodGet, of(id, "events"), nil, nil, &list)

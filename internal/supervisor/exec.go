@@ -97,9 +97,9 @@ func (s *server) terminal(w http.ResponseWriter, r *http.Request) error {
 		st.end(nil, err)
 		return nil
 	}
-	open := func() (*guest.Terminal, error) { return sb.Guest().OpenTerminal(ctx, req.Spec) }
+	open := func() (*guest.Terminal, error) { return sb.OpenTerminal(ctx, req.Spec) }
 	if req.Attach {
-		open = func() (*guest.Terminal, error) { return sb.Guest().AttachTerminal(ctx, req.Spec.ID) }
+		open = func() (*guest.Terminal, error) { return sb.AttachTerminal(ctx, req.Spec.ID) }
 	}
 	term, err := open()
 	if err != nil {

@@ -30,7 +30,7 @@ func (t Terms) spec() (sandbox.Spec, error) {
 	if t.TTL < 0 || t.Idle < 0 {
 		return sandbox.Spec{}, fault.Errorf(fault.Invalid, "time to live and idle limit must not be negative")
 	}
-	spec := sandbox.Spec{IdleLimit: t.Idle, Metadata: t.Metadata}
+	spec := sandbox.Spec{IdleLimit: t.Idle, Metadata: t.Metadata, Network: t.Network}
 	if t.TTL > 0 {
 		spec.Deadline = time.Now().Add(t.TTL)
 	}
@@ -161,6 +161,25 @@ func (s *server) extend(w http.ResponseWriter, r *http.Request) error {
 	sb, err := s.find(r)
 	if err == nil {
 		err = sb.Extend(time.Now().Add(t.TTL))
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, view(sb))
+}
+
+func (s *server) network(w http.ResponseWriter, r *http.Request) error {
+	var req NetworkRequest
+	if err := decode(r, &req); err != nil {
+		return err
+	}
+	sb, err := s.find(r)
+	switch {
+	case err != nil:
+	case req.Policy == nil:
+		err = sb.EndSetup()
+	default:
+		err = sb.SetNetwork(*req.Policy)
 	}
 	if err != nil {
 		return err

@@ -187,6 +187,7 @@ func (s *server) routes() http.Handler {
 		"POST /v1/sandboxes/{id}/pause":    s.pause,
 		"POST /v1/sandboxes/{id}/resume":   s.resume,
 		"POST /v1/sandboxes/{id}/extend":   s.extend,
+		"POST /v1/sandboxes/{id}/network":  s.network,
 		"GET /v1/sandboxes/{id}/events":    s.events,
 		"POST /v1/sandboxes/{id}/snapshot": s.snapshot,
 		"POST /v1/sandboxes/{id}/fork":     s.fork,
@@ -231,7 +232,7 @@ func decode(r *http.Request, v any) error {
 }
 
 func (s *server) hello(w http.ResponseWriter, _ *http.Request) error {
-	return reply(w, Hello{Version: Version, PID: os.Getpid(), Reclaimed: s.Manager.Reclaimed()})
+	return reply(w, Hello{Version: Version, PID: os.Getpid(), Reclaimed: s.Manager.Reclaimed(), Driver: s.Manager.Driver().Name()})
 }
 
 // minPrefix is how much of an ID names a sandbox, if it is unique.

@@ -34,6 +34,8 @@ type Hello struct {
 	// Reclaimed is how many machines of supervisors that died were removed when
 	// this one started.
 	Reclaimed int `json:"reclaimed"`
+	// Driver is what makes its sandboxes.
+	Driver string `json:"driver"`
 }
 
 // The states of a sandbox that lives.
@@ -56,6 +58,14 @@ type Terms struct {
 	// Idle ends the sandbox after so long without a use; zero is never.
 	Idle     time.Duration     `json:"idle_ns,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Network is what it may reach; nil is nothing, or what its origin may.
+	Network *sandbox.NetworkPolicy `json:"network,omitempty"`
+}
+
+// NetworkRequest changes what a sandbox may reach: to Policy, or, when that is
+// nil, to what is left when its setup ends. An empty policy is off.
+type NetworkRequest struct {
+	Policy *sandbox.NetworkPolicy `json:"policy,omitempty"`
 }
 
 // CreateRequest asks for a sandbox, of exactly one of Template and Snapshot.

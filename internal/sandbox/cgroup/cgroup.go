@@ -199,6 +199,26 @@ func (g *Group) Procs() []string {
 	return list
 }
 
+// Usage is what the host counts of a group.
+type Usage struct {
+	// CPU is Group.CPU, Waited Group.Waited.
+	CPU, Waited time.Duration
+	// Memory and MemoryPeak are Group.Memory, in bytes.
+	Memory, MemoryPeak int64
+}
+
+// Usage is all that the host counts. Its errors are fault.Unavailable.
+func (g *Group) Usage() (u Usage, err error) {
+	if u.CPU, err = g.CPU(); err == nil {
+		u.Memory, u.MemoryPeak, err = g.Memory()
+	}
+	if err != nil {
+		return Usage{}, fault.Errorf(fault.Unavailable, "read usage: %w", err)
+	}
+	u.Waited = g.Waited()
+	return u, nil
+}
+
 // CPU is the processor time of all processes that were ever in the group.
 func (g *Group) CPU() (time.Duration, error) {
 	if len(g.dirs) == 0 {

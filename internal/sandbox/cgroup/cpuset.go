@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/fault"
 )
 
 // The cpuset controller is used where it is. A group of v1 must be given
@@ -51,11 +53,19 @@ func (g *Group) openCPUSet() error {
 
 // Pin lets the processes of the group run on these processors only: by the
 // cpuset controller, else one thread after the other, each of which hands it
-// down to those it starts. It gives ErrNone where there are no cgroups.
+// down to those it starts. Its errors are fault.Unsupported where there are no
+// cgroups, and else fault.Unavailable.
 func (g *Group) Pin(cores []int) error {
 	if len(g.dirs) == 0 {
-		return ErrNone
+		return fault.Errorf(fault.Unsupported, "bind to processors: %w", ErrNone)
 	}
+	if err := g.pin(cores); err != nil {
+		return fault.Errorf(fault.Unavailable, "bind to processors: %w", err)
+	}
+	return nil
+}
+
+func (g *Group) pin(cores []int) error {
 	list := make([]string, len(cores))
 	for i, c := range cores {
 		list[i] = strconv.Itoa(c)

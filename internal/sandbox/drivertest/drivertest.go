@@ -36,8 +36,8 @@ type Config struct {
 	// Crash ends a machine as an accident would. Without it that promise is not
 	// tested.
 	Crash func(m sandbox.Machine)
-	// Loose widens the bounds of times, for a technology whose processor is
-	// emulated. Zero is one: as stated.
+	// Loose widens all bounds and limits of time, for a technology whose processor
+	// is emulated. Zero is one: as stated.
 	Loose float64
 }
 
@@ -66,10 +66,7 @@ func Run(t *testing.T, cfg Config) {
 	if cfg.Shape == (sandbox.Shape{}) {
 		cfg.Shape = DefaultShape
 	}
-	if cfg.Loose == 0 {
-		cfg.Loose = 1
-	}
-	s := &suite{Config: cfg}
+	s := newSuite(cfg)
 	s.prepare(t)
 	for _, group := range [][]test{causeTests, usageTests, streamTests, sessionTests, isolationTests, lifecycleTests, restoreTests, wireTests} {
 		for _, tt := range group {
@@ -77,6 +74,19 @@ func Run(t *testing.T, cfg Config) {
 		}
 	}
 }
+
+// newSuite makes a run, and all waiting in it as long as the driver needs.
+func newSuite(cfg Config) *suite {
+	cfg.Loose = max(cfg.Loose, 1)
+	looseness = cfg.Loose
+	return &suite{Config: cfg}
+}
+
+// looseness is Config.Loose of the run under way: a process tests one driver.
+var looseness = 1.0
+
+// loose is a bound of time as wide as the driver needs it.
+func loose(d time.Duration) time.Duration { return time.Duration(float64(d) * looseness) }
 
 // suite is one run of the suite.
 type suite struct {
@@ -172,7 +182,7 @@ func (s *suite) open(t testing.TB, m sandbox.Machine, cfg sandbox.MachineConfig)
 	b := &box{Client: guest.NewClient(m.Link()), t: t, s: s, m: m, cfg: cfg}
 	t.Cleanup(func() {
 		b.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), loose(patience))
 		defer cancel()
 		if err := m.Destroy(ctx); err != nil {
 			t.Errorf("destroy %s: %v", cfg.ID, err)
@@ -184,10 +194,11 @@ func (s *suite) open(t testing.TB, m sandbox.Machine, cfg sandbox.MachineConfig)
 	return b
 }
 
-// within gives a context that ends with the test or after d.
+// within gives a context that ends with the test or after d, more for a loose
+// driver.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), loose(d))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -204,7 +215,7 @@ func (b *box) exec(spec guest.ExecSpec, streams guest.IO) (string, guest.Result)
 		streams.Stderr = &out
 	}
 	if spec.Limits.Wall == 0 {
-		spec.Limits.Wall = wall
+		spec.Limits.Wall = loose(wall)
 	}
 	res, err := b.Run(within(b.t, spec.Limits.Wall+patience), spec, streams)
 	if err != nil {
@@ -252,7 +263,7 @@ type background struct {
 func (b *box) start(spec guest.ExecSpec, streams guest.IO) *background {
 	b.t.Helper()
 	if spec.Limits.Wall == 0 {
-		spec.Limits.Wall = wall
+		spec.Limits.Wall = loose(wall)
 	}
 	ctx := within(b.t, spec.Limits.Wall+patience)
 	bg := &background{done: make(chan struct{})}

@@ -53,14 +53,19 @@ type measured struct {
 	of         func(guest.Usage) int64
 }
 
-// measure compares what a command uses with what it should. A host that is
-// busy with other things disturbs a measurement; so it has three tries, which a
-// wrong count fails all.
+// tries of a measurement, and the rest between two. A host that is busy with
+// other things disturbs one; a wrong count fails them all.
+const (
+	measureTries = 8
+	measureRest  = 250 * time.Millisecond
+)
+
+// measure compares what a command uses with what it should.
 func (b *box) measure(m measured) {
 	b.t.Helper()
 	for _, isolated := range []bool{false, true} {
 		var tries []string
-		for range 3 {
+		for range measureTries {
 			idle := b.idle(guest.ExecSpec{Argv: m.idle, Isolated: isolated}, m.of)
 			_, res := b.exec(guest.ExecSpec{Argv: m.argv, Isolated: isolated}, guest.IO{})
 			got := m.of(res.Usage) - idle
@@ -69,6 +74,7 @@ func (b *box) measure(m measured) {
 				break
 			}
 			tries = append(tries, fmt.Sprintf("%d above the %d of the idle program", got, idle))
+			time.Sleep(measureRest)
 		}
 		if tries != nil {
 			b.t.Errorf("%s, isolated %v: %s; want %d ± %d", m.name, isolated, strings.Join(tries, ", "), m.want, m.off)
@@ -177,7 +183,7 @@ func testWall(t *testing.T, b *box) {
 	begin := time.Now()
 	_, res := b.exec(guest.ExecSpec{Argv: verb("sleep", want.String())}, guest.IO{})
 	outside := time.Since(begin)
-	if got := res.Usage.Wall; got < want || got > want+time.Duration(float64(wallBound)*b.s.Loose) || got > outside+wallBoundOff {
+	if got := res.Usage.Wall; got < want || got > want+loose(wallBound) || got > outside+wallBoundOff {
 		t.Errorf("%v of wall time for a sleep of %v; from outside %v", got, want, outside)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/log"
@@ -50,13 +49,17 @@ type Options struct {
 	DebugLog string
 }
 
+// startsAtOnce is how many machines may be started at the same moment.
+const startsAtOnce = 8
+
 // Driver makes gVisor machines. It implements sandbox.Driver.
 type Driver struct {
 	opts     Options
 	tree     *cgroup.Tree
 	identity string
 	filter   string // path of the compiled system call filter
-	starters *starters
+	// starting has an entry for each machine that is being started.
+	starting chan struct{}
 }
 
 var _ sandbox.Driver = (*Driver)(nil)
@@ -95,7 +98,7 @@ func New(opts Options) (*Driver, error) {
 	log.SetTarget(&log.Writer{Next: io.Discard})
 	specutils.ExePath = opts.BootBinary
 	growFDTable()
-	return &Driver{opts: opts, tree: tree, identity: identity, filter: filter, starters: newStarters(starterCount)}, nil
+	return &Driver{opts: opts, tree: tree, identity: identity, filter: filter, starting: make(chan struct{}, startsAtOnce)}, nil
 }
 
 // compiledFilter gives the file with the boot process's system call filter,
@@ -140,10 +143,6 @@ func (d *Driver) Name() string { return "gvisor" }
 // features: what a gVisor checkpoint depends on.
 func (d *Driver) Identity() string { return d.identity }
 
-// Close ends the driver's own threads. Machines that are attached to this
-// process end with it.
-func (d *Driver) Close() { d.starters.close() }
-
 func hostIdentity(platform string) (string, error) {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -153,29 +152,19 @@ func hostIdentity(platform string) (string, error) {
 			}
 		}
 	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", fmt.Errorf("read kernel version: %w", err)
+	host, err := sandbox.HostIdentity()
+	if err != nil {
+		return "", err
 	}
-	flags := ""
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "flags" {
-				flags = strings.TrimSpace(v)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("gvisor %s %s; linux %s %s; cpu %s", version, platform,
-		unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), flags), nil
+	return fmt.Sprintf("gvisor %s %s; %s", version, platform, host), nil
 }
 
-// conf is gVisor's configuration for the machine in dir.
-func (d *Driver) conf(dir string) (*config.Config, error) {
+// conf is gVisor's configuration for a machine.
+func (d *Driver) conf(m sandbox.MachineConfig) (*config.Config, error) {
 	fs := flag.NewFlagSet("assay", flag.ContinueOnError)
 	config.RegisterFlags(fs)
 	set := map[string]string{
-		"root":                 filepath.Join(dir, "state"),
+		"root":                 filepath.Join(m.Dir, "state"),
 		"platform":             d.opts.Platform,
 		"network":              "none",
 		"ignore-cgroups":       "true", // the boot process joins ours by itself
@@ -191,6 +180,11 @@ func (d *Driver) conf(dir string) (*config.Config, error) {
 		// refuse one whose image lies at another path than when it was taken.
 		"restore-spec-validation": "ignore",
 		"gvisor-marker-file":      "false",
+	}
+	if m.NetNS != "" {
+		// The guest's own network stack sends frames on the namespace's interface,
+		// whose address it takes over.
+		set["network"] = "sandbox"
 	}
 	if d.opts.DebugLog != "" {
 		set["debug"] = "true"
@@ -223,6 +217,15 @@ func (d *Driver) Boot(ctx context.Context, cfg sandbox.MachineConfig) (sandbox.M
 // Restore makes a machine from a checkpoint.
 func (d *Driver) Restore(ctx context.Context, cfg sandbox.MachineConfig, snapshotDir string) (sandbox.Machine, error) {
 	return d.make(ctx, cfg, snapshotDir)
+}
+
+// Reclaim is Driver.Reclaim for who has no driver of this kind.
+func Reclaim(ctx context.Context, id, dir string) error {
+	tree, err := cgroup.Find()
+	if err != nil {
+		tree = cgroup.None() // then none was made
+	}
+	return (&Driver{tree: tree}).Reclaim(ctx, id, dir)
 }
 
 // Reclaim kills and removes what a machine of an earlier life left.

@@ -21,7 +21,6 @@ func setup(t *testing.T) drivertest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.Close)
 	return drivertest.Config{
 		Driver: d,
 		Image:  testImage(t),

@@ -58,7 +58,7 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	conf, err := d.conf(cfg.Dir)
+	conf, err := d.conf(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -90,27 +90,36 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 	defer link.Close()
 	defer wires.Close()
 
-	d.starters.run(func() {
-		m.cont, err = container.New(conf, container.Args{
-			ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link, guest.WiresFD: wires},
-		})
-		if err != nil {
-			return
-		}
-		if m.pidfd, err = unix.PidfdOpen(m.cont.SandboxPid(), 0); err != nil {
-			return
-		}
-		if snapshotDir == "" {
-			err = m.cont.Start(conf)
-		} else {
-			err = m.cont.Restore(conf, snapshotDir, false /* direct */, false /* background */, nil)
-		}
-	})
-	if err != nil {
+	if err := m.start(ctx, conf, container.Args{
+		ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link, guest.WiresFD: wires},
+	}, snapshotDir); err != nil {
 		return nil, fault.Errorf(fault.Internal, "start machine %s: %w%s%s", cfg.ID, err, m.lastStatus(), m.logs.suffix())
 	}
 	go m.watch()
 	return m, nil
+}
+
+// start has the library start the boot process, and the guest in it. The kernel
+// ends the boot process when the thread that started it ends: the library starts
+// it on any thread of Go's, and Go keeps those as long as this process lives,
+// unless a goroutine ends that has locked its thread. Nobody here may do that.
+func (m *machine) start(ctx context.Context, conf *config.Config, args container.Args, snapshotDir string) (err error) {
+	select {
+	case m.d.starting <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.d.starting }()
+	if m.cont, err = container.New(conf, args); err != nil {
+		return err
+	}
+	if m.pidfd, err = unix.PidfdOpen(m.cont.SandboxPid(), 0); err != nil {
+		return err
+	}
+	if snapshotDir == "" {
+		return m.cont.Start(conf)
+	}
+	return m.cont.Restore(conf, snapshotDir, false /* direct */, false /* background */, nil)
 }
 
 // lastStatus says how the boot process ended, if it did by itself: a crash of
@@ -248,7 +257,7 @@ func machineSpec(bundle string, cfg sandbox.MachineConfig) *specs.Spec {
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.PIDNamespace},
-				{Type: specs.NetworkNamespace},
+				{Type: specs.NetworkNamespace, Path: cfg.NetNS},
 				{Type: specs.IPCNamespace},
 				{Type: specs.UTSNamespace},
 				{Type: specs.MountNamespace},
@@ -316,25 +325,17 @@ func (m *machine) Resume(context.Context) error {
 }
 
 func (m *machine) Usage() (sandbox.HostUsage, error) {
-	cpu, err := m.group.CPU()
+	u, err := m.group.Usage()
 	if err != nil {
-		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
+		return sandbox.HostUsage{}, fmt.Errorf("machine %s: %w", m.cfg.ID, err)
 	}
-	now, peak, err := m.group.Memory()
-	if err != nil {
-		return sandbox.HostUsage{}, fault.Errorf(fault.Unavailable, "read usage of machine %s: %w", m.cfg.ID, err)
-	}
-	return sandbox.HostUsage{CPU: cpu, Waited: m.group.Waited(), Memory: now, MemoryPeak: peak}, nil
+	return sandbox.HostUsage(u), nil
 }
 
 // Pin binds the boot process and all it has started or will start.
 func (m *machine) Pin(cores []int) error {
-	err := m.group.Pin(cores)
-	if errors.Is(err, cgroup.ErrNone) {
-		return fault.Errorf(fault.Unsupported, "bind machine %s: %w", m.cfg.ID, err)
-	}
-	if err != nil {
-		return fault.Errorf(fault.Unavailable, "bind machine %s: %w", m.cfg.ID, err)
+	if err := m.group.Pin(cores); err != nil {
+		return fmt.Errorf("machine %s: %w", m.cfg.ID, err)
 	}
 	return nil
 }
