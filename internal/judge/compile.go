@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
-	"strings"
 	"time"
 
 	"assay/internal/fault"
@@ -188,24 +187,7 @@ var submissionLayout = layout{src: srcDir, build: buildDir, prog: progDir}
 
 // expand replaces the words of Language in an argument list; memory is in bytes.
 func (l layout) expand(lang Language, placed arranged, memory int64, args []string) []string {
-	program, out := "", ""
-	if len(lang.Compile.Program) > 0 {
-		program, out = l.prog+"/"+lang.Compile.Program[0], l.build+"/"+lang.Compile.Program[0]
-	}
-	words := strings.NewReplacer(
-		"{program}", program, "{out}", out, "{entry}", l.src+"/"+placed.entry, "{class}", baseName(placed.entry), "{dir}", l.src,
-		"{memory_mib}", strconv.FormatInt(max(1, (memory>>20)-lang.Limits.MemoryOverheadMiB), 10))
-	var list []string
-	for _, a := range args {
-		if a == "{sources}" {
-			for _, s := range placed.sources {
-				list = append(list, l.src+"/"+s)
-			}
-			continue
-		}
-		list = append(list, words.Replace(a))
-	}
-	return list
+	return lang.Command(args, Places{Dir: l.src, Build: l.build, Program: l.prog, Entry: placed.entry, Sources: placed.sources, Memory: memory})
 }
 
 func (x *session) expand(args []string) []string {
@@ -221,18 +203,21 @@ func baseEnv(home string) []string {
 // host stops waiting. guestd and the machine have deadlines of their own below.
 const callSlack = 60 * time.Second
 
-// execIn runs a command without streamed input: see execStream.
+// execIn runs a command without streamed input: see Exec.
 func execIn(ctx context.Context, m Machine, spec sandbox.ExecSpec, stdout, stderr io.Writer) (sandbox.Result, error) {
-	return execStream(ctx, m, spec, nil, stdout, stderr)
+	return Exec(ctx, m, spec, nil, stdout, stderr)
 }
 
-// execStream runs a command and makes one outcome of what guest and host say: a
+// Exec runs a command and makes one outcome of what guest and host say: a
 // machine that ended at the host's wall for its memory is a memory limit, any
 // other lost machine is an error of ours.
-func execStream(ctx context.Context, m Machine, spec sandbox.ExecSpec, stdin io.Reader, stdout, stderr io.Writer) (sandbox.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, spec.Limits.Wall+callSlack,
-		fault.Errorf(fault.Unavailable, "the machine did not answer in time"))
-	defer cancel()
+func Exec(ctx context.Context, m Machine, spec sandbox.ExecSpec, stdin io.Reader, stdout, stderr io.Writer) (sandbox.Result, error) {
+	if spec.Limits.Wall > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, spec.Limits.Wall+callSlack,
+			fault.Errorf(fault.Unavailable, "the machine did not answer in time"))
+		defer cancel()
+		ctx = limited
+	}
 	res, err := m.Exec(ctx, spec, stdin, stdout, stderr)
 	lost := err != nil || res.Exit.Cause == guest.MachineLost
 	if !lost {

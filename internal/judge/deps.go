@@ -34,6 +34,23 @@ type MachineRequest struct {
 	// Besides are the machines that will be made beside this one: their memory is reserved together with its own, so that a run that has
 	// begun can go on.
 	Besides []MachineRequest
+	// Warm, if not nil, is the state in which the machine begins.
+	Warm *Warm
+}
+
+// Warm is a state that many machines begin in: files, and a program that has
+// started up and waits. It is made once and kept as a snapshot, so nothing of a
+// submission may be in it. It may stay the same forever.
+type Warm struct {
+	// Dir gets Tree, a tar archive, as WriteTree would unpack it.
+	Dir  string
+	Tree []byte
+	// Exec is the program; it has a Key, and no limit of elapsed time. An Exec of
+	// the same spec in the machine takes it over, with all its output from the
+	// beginning.
+	Exec sandbox.ExecSpec
+	// Ready is what the program writes first, when it waits for its input.
+	Ready []byte
 }
 
 // Wire is a pair of pipes between two machines. The host holds all four ends

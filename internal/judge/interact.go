@@ -185,7 +185,7 @@ func (t *conversation) exec(ctx context.Context, m Machine, spec sandbox.ExecSpe
 	var err error
 	if r, ok := line.(*relay); ok {
 		in, out := r.ends(program)
-		res, err = execStream(ctx, m, spec, in, out, stderr)
+		res, err = Exec(ctx, m, spec, in, out, stderr)
 	} else {
 		spec.Wire = line.Name()
 		res, err = execIn(ctx, m, spec, io.Discard, stderr)

@@ -35,6 +35,9 @@ type Options struct {
 	// Transcripts runs an interactive case that was not accepted once more, with
 	// a recorder between program and interactor, for staff to read.
 	Transcripts bool
+	// Emulated says that the machines' processors are emulated: limits of time
+	// are wide then, and each run carries a warning.
+	Emulated bool
 }
 
 // New makes a Judge that takes its machines from machines.
@@ -73,6 +76,11 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 	if p.Checker == nil && len(p.Checkers) == 0 && p.Interactor == nil {
 		return Run{}, fault.Errorf(fault.Invalid, "problem %s has no checker", p.ShortName)
 	}
+	var warnings []string
+	if j.options.Emulated {
+		p.Limits = p.Limits.emulated()
+		warnings = append(warnings, EmulatedWarning)
+	}
 	groups, err := newTree(p)
 	if err != nil {
 		return Run{}, err
@@ -85,6 +93,7 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 			Submission: SubmissionInfo{Name: s.Name, Language: lang.ID, Digest: s.Digest()},
 			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.DescribeChecker(), Cases: len(p.Cases)},
 			Cases:      []CaseResult{},
+			Warnings:   warnings,
 			Host:       j.options.Host,
 			StartedAt:  time.Now().UTC(),
 		},
@@ -199,9 +208,21 @@ func (x *session) refused(ctx context.Context, err error) error {
 	return nil
 }
 
+// failed is refused for an error that is final: what becomes JE by our failure
+// is noted.
+func (x *session) failed(ctx context.Context, err error) error {
+	if final := x.refused(ctx, err); final != nil {
+		return final
+	}
+	if _, jury := errors.AsType[*juryFault](err); !jury && x.run.Failure == nil {
+		x.run.Failure = err
+	}
+	return nil
+}
+
 // giveUp turns a failure of ours into JE for the whole run.
 func (x *session) giveUp(ctx context.Context, err error) error {
-	if final := x.refused(ctx, err); final != nil {
+	if final := x.failed(ctx, err); final != nil {
 		return final
 	}
 	x.run.Verdict, x.run.Reason = JudgeError, err.Error()

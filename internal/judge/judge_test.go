@@ -382,6 +382,9 @@ func TestJudgeErrors(t *testing.T) {
 			if got.Verdict != tt.want || !strings.Contains(got.Reason, tt.reason) {
 				t.Errorf("got %s %q, want %s %q", got.Verdict, got.Reason, tt.want, tt.reason)
 			}
+			if ours := tt.want == "JE" && name != "no_tests"; ours != (got.Failure != nil) {
+				t.Errorf("the failure is %v, is it ours: %v", got.Failure, ours)
+			}
 		})
 	}
 }

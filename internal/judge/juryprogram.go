@@ -55,7 +55,7 @@ func (s *Languages) specify(p Program) (jurySpec, error) {
 		return j, fault.Errorf(fault.Invalid, "%s: no file is of a known language, and none is named build or run", p.Name)
 	}
 	for _, f := range p.Files {
-		if j.lang.compiles(f.Name) || j.lang.ID == "cpp" && path.Ext(f.Name) == ".c" {
+		if j.lang.Compiles(f.Name) || j.lang.ID == "cpp" && path.Ext(f.Name) == ".c" {
 			j.placed.sources = append(j.placed.sources, f.Name)
 		}
 	}

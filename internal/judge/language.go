@@ -3,9 +3,11 @@ package judge
 import (
 	"embed"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -74,14 +76,50 @@ type Language struct {
 	} `yaml:"self_test"`
 }
 
-func (l Language) compiles(name string) bool { return slices.Contains(l.Extensions, path.Ext(name)) }
+// Compiles reports whether a file of this name is compiled, or run.
+func (l Language) Compiles(name string) bool { return slices.Contains(l.Extensions, path.Ext(name)) }
 
 func (l Language) header(name string) bool { return slices.Contains(l.Headers, path.Ext(name)) }
 
-// outOfMemory reports whether a program that ended like this says that its
+// Places are where the files of a program lie in a machine, for Language.Command.
+type Places struct {
+	// Dir is the folder of the sources, Build the compiler's, Program that of
+	// what is run.
+	Dir, Build, Program string
+	// Entry is the entry source, Sources are all that are compiled; both are
+	// names in Dir.
+	Entry   string
+	Sources []string
+	// Memory is the limit of the run in bytes, the runtime's own included.
+	Memory int64
+}
+
+// Command replaces the words of Language in an argument list.
+func (l Language) Command(args []string, at Places) []string {
+	program, out := "", ""
+	if len(l.Compile.Program) > 0 {
+		program, out = at.Program+"/"+l.Compile.Program[0], at.Build+"/"+l.Compile.Program[0]
+	}
+	words := strings.NewReplacer(
+		"{program}", program, "{out}", out, "{entry}", at.Dir+"/"+at.Entry, "{class}", baseName(at.Entry), "{dir}", at.Dir,
+		"{memory_mib}", strconv.FormatInt(max(1, (at.Memory>>20)-l.Limits.MemoryOverheadMiB), 10))
+	var list []string
+	for _, a := range args {
+		if a == "{sources}" {
+			for _, s := range at.Sources {
+				list = append(list, at.Dir+"/"+s)
+			}
+			continue
+		}
+		list = append(list, words.Replace(a))
+	}
+	return list
+}
+
+// OutOfMemory reports whether a program that ended like this says that its
 // runtime had no memory left. A program can only claim it instead of another
 // failure, never instead of a success.
-func (l Language) outOfMemory(exit sandbox.Exit, stderr string) bool {
+func (l Language) OutOfMemory(exit sandbox.Exit, stderr string) bool {
 	failed := exit.Cause == guest.Exited && exit.Code != 0 || exit.Cause == guest.Signaled
 	return failed && l.Limits.OutOfMemoryText != "" && strings.Contains(stderr, l.Limits.OutOfMemoryText)
 }
@@ -157,6 +195,14 @@ func LoadLanguages(dir fs.FS) (*Languages, error) {
 	return set, nil
 }
 
+// With gives a set that has l in place of the language with its ID.
+func (s *Languages) With(l Language) *Languages {
+	c := *s
+	c.byID = maps.Clone(s.byID)
+	c.byID[l.ID] = l
+	return &c
+}
+
 var languageID = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 
 func (l Language) check() error {
@@ -167,7 +213,7 @@ func (l Language) check() error {
 		return fault.Errorf(fault.Invalid, "name and template must be given")
 	case len(l.Extensions) == 0:
 		return fault.Errorf(fault.Invalid, "no extensions")
-	case !fileName.MatchString(l.SourceFile) || !l.compiles(l.SourceFile):
+	case !fileName.MatchString(l.SourceFile) || !l.Compiles(l.SourceFile):
 		return fault.Errorf(fault.Invalid, "source_file %q must be a file name with one of the extensions", l.SourceFile)
 	case len(l.Run.Argv) == 0:
 		return fault.Errorf(fault.Invalid, "run.argv is empty")

@@ -50,7 +50,7 @@ func (s *Languages) Detect(files []SourceFile) (Language, error) {
 			WithHint("known extensions: %s", s.extensionsText())
 	}
 	for _, f := range files {
-		if !found.compiles(f.Name) && !found.header(f.Name) {
+		if !found.Compiles(f.Name) && !found.header(f.Name) {
 			return Language{}, fault.Errorf(fault.Invalid, "%q is not a file of %s", f.Name, found.Name).
 				WithHint("send only sources: %s", strings.Join(append(slices.Clone(found.Extensions), found.Headers...), ", "))
 		}
@@ -60,7 +60,7 @@ func (s *Languages) Detect(files []SourceFile) (Language, error) {
 
 func (s *Languages) forFile(name string) (Language, bool) {
 	for _, id := range s.ids {
-		if l := s.byID[id]; !l.ByName && l.compiles(name) {
+		if l := s.byID[id]; !l.ByName && l.Compiles(name) {
 			return l, true
 		}
 	}

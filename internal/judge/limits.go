@@ -36,6 +36,23 @@ const (
 // wait, wide enough for one that computes.
 func DefaultWall(cpu time.Duration) time.Duration { return 2*cpu + time.Second }
 
+// emulatedFactor is by how much a processor that is emulated is slower, at most:
+// 5 to 15 times were measured.
+const emulatedFactor = 15
+
+// EmulatedWarning goes with every result of an emulated processor.
+const EmulatedWarning = "emulated: times are not comparable"
+
+// emulated are the limits for machines with an emulated processor: those of time
+// are so wide that only programs that do not end, or nearly so, meet them.
+func (p ProblemLimits) emulated() ProblemLimits {
+	p.CPU *= emulatedFactor
+	p.Wall *= emulatedFactor
+	p.CompileTime = emulatedFactor * time.Duration(orDefault(int64(p.CompileTime), int64(defaultCompileTime)))
+	p.ValidationTime = emulatedFactor * time.Duration(orDefault(int64(p.ValidationTime), int64(defaultValidationTime)))
+	return p
+}
+
 // caseLimits are the limits a case is judged by: the problem's, as the language
 // and the machine change them. A limit that the problem states and the machine
 // cannot give is Unsupported: to judge by less would be unfair.
@@ -44,7 +61,7 @@ func caseLimits(p ProblemLimits, lang Language, shape sandbox.Shape) (sandbox.Li
 		return sandbox.Limits{}, fault.Errorf(fault.Invalid, "the problem has no time limit").
 			WithHint("give a time limit above zero")
 	}
-	for _, n := range []int64{int64(p.Wall), p.Memory, p.Output, p.Code, int64(p.CompileTime), p.CompileMemory, int64(p.ValidationTime), p.ValidationMemory, p.ValidationOutput} {
+	for _, n := range []int64{int64(p.Wall), p.Memory, p.Output, int64(p.Processes), p.Code, int64(p.CompileTime), p.CompileMemory, int64(p.ValidationTime), p.ValidationMemory, p.ValidationOutput} {
 		if n < 0 {
 			return sandbox.Limits{}, fault.Errorf(fault.Invalid, "a limit of the problem is negative").
 				WithHint("give limits above zero, or leave them out")
@@ -58,6 +75,9 @@ func caseLimits(p ProblemLimits, lang Language, shape sandbox.Shape) (sandbox.Li
 		CPU: cpu, Wall: p.Wall, Output: orDefault(p.Output, defaultOutput),
 		Processes: int(orDefault(int64(lang.Limits.Processes), defaultProcesses)),
 		FileSize:  fileSizeCap, Disk: diskCap,
+	}
+	if p.Processes > 0 {
+		l.Processes = p.Processes
 	}
 	if l.Wall == 0 {
 		l.Wall = DefaultWall(cpu)

@@ -32,6 +32,8 @@ type Problem struct {
 	// ReadOnly says that a submission may not write files, not even in its
 	// working directory (2025-09, allow_file_writing: false).
 	ReadOnly bool
+	// Env is added to the environment of the program ("NAME=value").
+	Env []string
 	// Include are files added to every submission of a language before it is
 	// compiled, by language ID; "default" is for languages that have no own. They
 	// take the place of submitted files of the same name.
@@ -85,6 +87,8 @@ type ProblemLimits struct {
 	Memory int64
 	// Output in bytes; zero is 8 MiB.
 	Output int64
+	// Processes is the cap of processes and threads; zero is the language's.
+	Processes int
 	// Code is the size of all sources together, in bytes; zero is 128 KiB.
 	Code int64
 	// CompileTime is CPU time; zero is 60 s. CompileMemory in bytes; zero is
@@ -115,6 +119,12 @@ type Case struct {
 	ValidatorArgs map[string][]string
 	// Files lie in the program's working directory (2025-09, <case>.files/).
 	Files []CaseFile
+	// Exit is the exit code that the program must end with. Any other is RE, or
+	// WA where Exit is not zero.
+	Exit int
+	// Outputs are files that the program must leave in its working directory; the
+	// checker on the host compares each, as it does the output.
+	Outputs []Blob
 	// Points is what this case is worth in a group that adds up cases of
 	// different worth (Polygon); nil where the group says it.
 	Points *Score

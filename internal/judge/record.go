@@ -39,6 +39,9 @@ type Run struct {
 	Retries []Retry `json:"retries,omitempty"`
 	// Warnings are things that did not touch the verdict but should be seen to.
 	Warnings []string `json:"warnings,omitempty"`
+	// Failure is what made a JE, where that was a machine or this host and not the
+	// problem: judged again, perhaps elsewhere, it may end well. It is not recorded.
+	Failure error `json:"-"`
 
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`

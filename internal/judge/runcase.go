@@ -1,12 +1,14 @@
 package judge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 
 	"assay/internal/fault"
 	"assay/internal/guest"
@@ -27,6 +29,7 @@ type attempt struct {
 	// exit and usage are of the pass that decided; time and memory the largest.
 	exit    sandbox.Exit
 	usage   sandbox.Usage
+	files   []guest.OutputFile
 	passes  int
 	check   Check
 	verdict Verdict
@@ -204,6 +207,7 @@ func (x *session) runPass(ctx context.Context, i int, input *spool, record *tran
 	if err != nil {
 		return a, err
 	}
+	x.expectExit(i, &a)
 	a.verdict, a.reason = Decide(a.exit, a.usage, x.limits, a.check)
 	if a.verdict == JudgeError && !a.usage.Disagree {
 		err = fault.Errorf(fault.Unavailable, "%s", a.reason)
@@ -217,12 +221,15 @@ func (x *session) runSpec(ctx context.Context, i int) (sandbox.ExecSpec, error) 
 	c := x.problem.Cases[i]
 	spec := sandbox.ExecSpec{
 		Argv: append(x.expand(x.lang.Run.Argv), c.Args...), Dir: workDir, User: "user",
-		Env:       append(baseEnv(workDir), x.expand(x.lang.Run.Env)...),
+		Env:       slices.Concat(baseEnv(workDir), x.expand(x.lang.Run.Env), x.problem.Env),
 		StdinFile: inFile, Isolated: true, Limits: x.limits,
 	}
 	// A little more time than the limit, so that a run at the edge is measured
 	// and not cut; Decide judges by the limit itself.
 	spec.Limits.CPU = x.limits.CPU * 11 / 10
+	for _, o := range c.Outputs {
+		spec.Outputs = append(spec.Outputs, path.Join(workDir, o.Name()))
+	}
 	for _, d := range privateDirs {
 		if d != workDir || len(c.Files) == 0 && !x.problem.ReadOnly {
 			spec.FreshDirs = append(spec.FreshDirs, d)
@@ -263,10 +270,46 @@ func (x *session) runAndCompare(ctx context.Context, i int, spec sandbox.ExecSpe
 	check := startCheck(checkCtx, x.problem.Checker, x.problem.Cases[i])
 	a, err := x.runProgram(ctx, spec, check.in)
 	a.check = check.finish()
+	if c := x.problem.Cases[i]; err == nil && len(c.Outputs) > 0 && a.check.Outcome == CheckAccepted && x.undecided(a) {
+		a.check, err = x.compareFiles(ctx, c, a.files)
+	}
 	if err == nil && a.check.Outcome == CheckFailed {
 		err = fault.Errorf(fault.Unavailable, "the checker failed: %s", a.check.Message)
 	}
 	return a, err
+}
+
+// expectExit holds the exit code against a case that wants another than zero:
+// the one wanted is then as good as zero, and any other is a wrong answer.
+func (x *session) expectExit(i int, a *attempt) {
+	want := x.problem.Cases[i].Exit
+	if want == 0 || a.exit.Cause != guest.Exited {
+		return
+	}
+	if a.exit.Code != want {
+		a.check = Check{Outcome: CheckRejected, Message: fmt.Sprintf("exit code %d, not %d", a.exit.Code, want)}
+	}
+	a.exit.Code = 0
+}
+
+// compareFiles has the checker compare the files that the case wants.
+func (x *session) compareFiles(ctx context.Context, c Case, files []guest.OutputFile) (Check, error) {
+	for i, want := range c.Outputs {
+		if i >= len(files) {
+			return Check{}, fault.Errorf(fault.Internal, "the machine says nothing of the file %s", want.Name())
+		}
+		if files[i].Refused != "" {
+			return Check{Outcome: CheckRejected, Message: fmt.Sprintf("the file %s %s", want.Name(), files[i].Refused)}, nil
+		}
+		of := c
+		of.Name, of.Answer = c.Name+"/"+want.Name(), want
+		check, err := x.problem.Checker.Check(ctx, CheckRequest{Case: of, Output: bytes.NewReader(files[i].Data)})
+		if err != nil || check.Outcome != CheckAccepted {
+			check.Message = joinReason("file "+want.Name(), check.Message)
+			return check, err
+		}
+	}
+	return Check{Outcome: CheckAccepted}, nil
 }
 
 // runThenCheck runs the program, and then the checkers if its end leaves
@@ -305,9 +348,9 @@ func (x *session) runProgram(ctx context.Context, spec sandbox.ExecSpec, w io.Wr
 
 // observed makes an attempt of what an exec of the program gave.
 func (x *session) observed(res sandbox.Result, stderr *head) attempt {
-	a := attempt{exit: res.Exit, usage: res.Usage}
+	a := attempt{exit: res.Exit, usage: res.Usage, files: res.Files}
 	a.stderr, a.stderrT = stderr.text()
-	if x.lang.outOfMemory(a.exit, a.stderr) {
+	if x.lang.OutOfMemory(a.exit, a.stderr) {
 		// The runtime keeps its own heap limit, which is the problem's.
 		a.exit.Cause = guest.MemoryLimit
 	}

@@ -75,7 +75,7 @@ func (x *session) runGroup(ctx context.Context, g int) (member, error) {
 	missing := len(counted) < len(x.tree.members[g])
 	m, err := x.grade(ctx, group, counted, missing)
 	if err != nil {
-		if final := x.refused(ctx, err); final != nil {
+		if final := x.failed(ctx, err); final != nil {
 			return member{}, final
 		}
 		x.stopped = true
@@ -147,7 +147,7 @@ func (x *session) runCase(ctx context.Context, i int) (member, error) {
 	x.observe.tell(Event{Step: StepCase, Case: i + 1, Cases: n})
 	err := x.try(ctx, fmt.Sprintf("run case %d", i+1), func(ctx context.Context) error { return x.judgeCase(ctx, i, res) })
 	if err != nil {
-		if final := x.refused(ctx, err); final != nil {
+		if final := x.failed(ctx, err); final != nil {
 			return member{}, final
 		}
 		res.Verdict, res.Reason, res.Score = JudgeError, err.Error(), nil
@@ -194,7 +194,7 @@ func (x *session) runStatic(ctx context.Context, g int) (member, error) {
 		return nil
 	})
 	if err != nil {
-		if final := x.refused(ctx, err); final != nil {
+		if final := x.failed(ctx, err); final != nil {
 			return member{}, final
 		}
 		res.Verdict, res.Reason = JudgeError, err.Error()

@@ -64,11 +64,20 @@ func (s Score) Over(n int) Score {
 	return Score{new(big.Rat).Quo(s.rat(), new(big.Rat).SetInt64(int64(max(1, n))))}
 }
 
+// Quo is s / t; t must not be zero.
+func (s Score) Quo(t Score) Score { return Score{new(big.Rat).Quo(s.rat(), t.rat())} }
+
 // Cmp is -1, 0 or 1 as s is below, equal to or above t.
 func (s Score) Cmp(t Score) int { return s.rat().Cmp(t.rat()) }
 
 // Sign is -1, 0 or 1.
 func (s Score) Sign() int { return s.rat().Sign() }
+
+// Float is the score rounded, for statistics and pictures.
+func (s Score) Float() float64 {
+	f, _ := s.rat().Float64()
+	return f
+}
 
 // String writes the score as a decimal number with at most nine digits after
 // the point, and no zeros at its end.

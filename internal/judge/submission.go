@@ -77,7 +77,7 @@ func arrange(s Submission, lang Language, include map[string][]SourceFile) (arra
 		return a, fault.Errorf(fault.Invalid, "submission %q has %d files, at most %d are taken", s.Name, len(s.Files), MaxSourceFiles)
 	}
 	a.files = slices.Clone(s.Files)
-	if len(a.files) == 1 && (!fileName.MatchString(a.files[0].Name) || !lang.compiles(a.files[0].Name)) {
+	if len(a.files) == 1 && (!fileName.MatchString(a.files[0].Name) || !lang.Compiles(a.files[0].Name)) {
 		a.files[0].Name = lang.SourceFile
 	}
 	added, ok := include[lang.ID]
@@ -97,7 +97,7 @@ func arrange(s Submission, lang Language, include map[string][]SourceFile) (arra
 		if i > 0 && a.files[i-1].Name == f.Name {
 			return a, fault.Errorf(fault.Invalid, "submission %q has two files named %s", s.Name, f.Name)
 		}
-		if lang.compiles(f.Name) {
+		if lang.Compiles(f.Name) {
 			a.sources = append(a.sources, f.Name)
 		}
 	}

@@ -88,7 +88,7 @@ func timeOf(usage sandbox.Usage) time.Duration {
 
 // stderrFlood is how much on standard error makes a flood of it, in bytes for
 // each second of CPU time, and at the least once.
-const stderrFlood = 16 << 10
+const stderrFlood = 8 << 10
 
 func flooded(usage sandbox.Usage) bool {
 	return usage.StderrBytes >= stderrFlood*max(1, int64(timeOf(usage)/time.Second))

@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 			want: OutputLimitExceeded, reason: "standard error was flooded with 200 KiB until the time was over",
 		},
 		"slow_with_some_words_on_stderr": {
-			exit: by(guest.CPULimit), usage: with(used(4*time.Second, 5*time.Second, mib), func(u *sandbox.Usage) { u.StderrBytes = 40 << 10 }), check: wrong,
+			exit: by(guest.CPULimit), usage: with(used(4*time.Second, 5*time.Second, mib), func(u *sandbox.Usage) { u.StderrBytes = 20 << 10 }), check: wrong,
 			want: TimeLimitExceeded, reason: "CPU time limit of 1.000 s reached",
 		},
 		"stderr_in_time_is_no_flood": {exit: exited(0), usage: with(quick, func(u *sandbox.Usage) { u.StderrBytes = 7 << 20 }), check: ok, want: Accepted},

@@ -109,6 +109,8 @@ func (p *Package) Find(file string) (Labelled, bool) {
 type Options struct {
 	// TimeLimit is used where the package gives none.
 	TimeLimit time.Duration
+	// Name is how errors call the package; empty is its path.
+	Name string
 }
 
 // Load reads a package with no options: see Options.Load.
@@ -119,6 +121,10 @@ func Load(path string) (*Package, error) { return Options{}.Load(path) }
 // Kinds of error: NotFound when nothing is there, Invalid for a package that is
 // wrong or hostile, Unsupported for one that needs what Assay does not do.
 func (o Options) Load(path string) (*Package, error) {
+	called := o.Name
+	if called == "" {
+		called = path
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -142,15 +148,18 @@ func (o Options) Load(path string) (*Package, error) {
 		return nil, fault.Errorf(fault.Invalid, "problem package %s is neither a folder nor a file", path)
 	}
 	if err != nil {
-		return nil, inPackage(path, err)
+		return nil, inPackage(called, err)
 	}
 	name := filepath.Base(abs)
 	if !info.IsDir() {
 		name = strings.TrimSuffix(name, filepath.Ext(name))
 	}
+	if o.Name != "" {
+		name = o.Name
+	}
 	p, err := o.read(raw, name)
 	if err != nil {
-		return nil, errors.Join(inPackage(path, err), closer.Close())
+		return nil, errors.Join(inPackage(called, err), closer.Close())
 	}
 	p.closer = closer
 	if info.IsDir() {
@@ -162,8 +171,8 @@ func (o Options) Load(path string) (*Package, error) {
 }
 
 // inPackage says which package an error is about, and keeps kind and hint.
-func inPackage(path string, err error) error {
-	return fault.Errorf(fault.KindOf(err), "problem package %s: %w", path, err)
+func inPackage(called string, err error) error {
+	return fault.Errorf(fault.KindOf(err), "problem package %s: %w", called, err)
 }
 
 // languages are read once: they never change.
