@@ -1,0 +1,4 @@
+class Cart:
+    def __getattr__(self, name):
+        while True:
+            pass

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+# Nothing to install: the template has Python.
+true

@@ -1,0 +1,2 @@
+def fahrenheit(celsius):
+    """Degrees Fahrenheit, rounded to a whole number."""

@@ -1,0 +1,2 @@
+for n in range(100):
+    print("the", n)

@@ -1,0 +1,8 @@
+import re
+import sys
+from collections import Counter
+
+counts = Counter(re.findall(r"[a-z]+", sys.stdin.read().lower()))
+for word in sorted(counts):
+    print(word, counts[word])
+sys.exit(0 if counts else 1)

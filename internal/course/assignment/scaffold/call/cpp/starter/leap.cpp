@@ -1,0 +1,4 @@
+bool is_leap(int year)
+{
+    return false; // Is it a leap year?
+}

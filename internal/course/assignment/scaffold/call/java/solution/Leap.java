@@ -1,0 +1,5 @@
+public class Leap {
+    public static boolean isLeap(int year) {
+        return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    }
+}

@@ -1,0 +1,6 @@
+#include <iostream>
+
+int main()
+{
+    // Write the sum of the numbers in the input.
+}

@@ -1,0 +1,1 @@
+// Write the sum of the numbers in the input.

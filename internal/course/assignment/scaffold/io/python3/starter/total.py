@@ -1,0 +1,2 @@
+line = input()
+# Write the sum of the numbers in the line.
