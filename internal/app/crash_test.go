@@ -203,7 +203,7 @@ func otherEngine(group string) bool {
 
 // testData is a data directory with the base template, shared by the tests of
 // a run: "make test" builds it.
-func testData(t *testing.T) string {
+func testData(t testing.TB) string {
 	t.Helper()
 	require.Root(t)
 	require.Binaries(t)

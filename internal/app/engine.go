@@ -7,6 +7,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,8 +20,9 @@ import (
 	"assay/internal/fault"
 	"assay/internal/image"
 	"assay/internal/judge"
+	"assay/internal/netguard"
+	"assay/internal/netguard/netns"
 	"assay/internal/sandbox"
-	"assay/internal/sandbox/gvisor"
 	"assay/templates"
 )
 
@@ -29,14 +31,24 @@ import (
 type Config struct {
 	// DataDir holds templates, snapshots, journal and event logs.
 	DataDir string
-	// BinDir is where guestd and assay-boot are; empty is beside this program.
+	// BinDir is where guestd, assay-boot and assay-box are; empty is beside this
+	// program.
 	BinDir string
+	// Driver is DriverGVisor or DriverQEMU; empty is the first.
+	Driver string
+	// Accel is how driver qemu runs guest code: "kvm", "tcg" or "auto".
+	Accel string
 	// Pool is how many machines of each template wait, never used.
 	Pool int
 	// Memory is how many bytes of machines may live at once; zero is three
 	// quarters of what the host has.
 	Memory int64
-	Log    *slog.Logger
+	// Observe hears what the engine does.
+	Observe sandbox.Observer
+	// Outside is how the proxy of sandboxes with a network reaches the world;
+	// the zero value is the host's resolver and network.
+	Outside netguard.Options
+	Log     *slog.Logger
 }
 
 // Engine is the sandbox engine with its templates, running.
@@ -44,10 +56,12 @@ type Engine struct {
 	Manager   *sandbox.Manager
 	Templates *image.Store
 
-	dataDir string
-	driver  *gvisor.Driver
-	stop    context.CancelFunc
-	ran     sync.WaitGroup
+	dataDir  string
+	networks *netns.Networks
+	stop     context.CancelFunc
+	ran      sync.WaitGroup
+
+	warm warmStates
 
 	mu    sync.Mutex
 	built map[string]sandbox.Template
@@ -69,12 +83,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 			return nil, err
 		}
 	}
-	driver, err := gvisor.New(gvisor.Options{
-		BootBinary: filepath.Join(c.BinDir, "assay-boot"),
-		CacheDir:   filepath.Join(c.DataDir, "engine", "gvisor"),
-		// Root that was made so by a user namespace has no cgroups of the host.
-		WithoutCgroups: InUserNamespace(),
-	})
+	driver, err := openDriver(c)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
@@ -83,19 +92,19 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 		Builtin: templates.FS,
 	})
 	if err != nil {
-		driver.Close()
 		return nil, err
 	}
+	networks := openNetworks(c)
 	manager, err := sandbox.Open(ctx, sandbox.Options{
-		Driver: driver, Dir: filepath.Join(c.DataDir, "engine"),
-		CPUs: runtime.NumCPU(), Memory: c.Memory, Pool: c.Pool, Log: c.Log,
+		Networks: engineNetworks{networks},
+		Driver:   driver, Others: reclaimers, Dir: filepath.Join(c.DataDir, "engine"),
+		CPUs: runtime.NumCPU(), Memory: c.Memory, Pool: c.Pool, Observe: c.Observe, Log: c.Log,
 	})
 	if err != nil {
-		driver.Close()
 		return nil, err
 	}
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Engine{Manager: manager, Templates: templateStore, driver: driver, stop: stop, dataDir: c.DataDir, built: map[string]sandbox.Template{}}
+	e := &Engine{Manager: manager, Templates: templateStore, stop: stop, dataDir: c.DataDir, networks: networks, built: map[string]sandbox.Template{}}
 	e.ran.Go(func() { _ = manager.Run(runCtx) }) // ends with its context only
 	return e, nil
 }
@@ -104,8 +113,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 func (e *Engine) Close() error {
 	e.stop()
 	e.ran.Wait()
-	err := e.Manager.Close()
-	e.driver.Close()
+	err := errors.Join(e.warm.close(e.Manager), e.Manager.Close(), e.networks.Close())
 	for _, release := range e.inUse {
 		release()
 	}
@@ -143,6 +151,7 @@ func (e *Engine) Judge(o judge.Options) (*judge.Judge, error) {
 	if o.Host == (judge.HostInfo{}) {
 		o.Host = hostInfo("/")
 	}
+	o.Emulated = e.Manager.Emulated()
 	if o.Cache == nil {
 		if o.Cache, err = openProgramCache(filepath.Join(e.dataDir, "judge", "programs")); err != nil {
 			return nil, err

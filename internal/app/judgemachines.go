@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -37,12 +38,36 @@ func (j judgeMachines) Create(ctx context.Context, req judge.MachineRequest) (ju
 			return nil, err
 		}
 		spec.BesideMemory += t.Shape.Memory
+		// Now, and not when this machine holds a processor: two who do could wait
+		// for each other.
+		if _, err := j.warm(ctx, t, later, nil); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Snapshot, err = j.warm(ctx, t, req, spec.Beside); err != nil {
+		return nil, err
+	}
+	if spec.Snapshot != "" {
+		spec.Template = nil
 	}
 	s, err := j.e.Manager.Create(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	return judgeMachine{s}, nil
+}
+
+// warm gives the snapshot in which a machine is to begin, "" where it begins as
+// its template does.
+func (j judgeMachines) warm(ctx context.Context, t sandbox.Template, req judge.MachineRequest, beside *sandbox.Sandbox) (string, error) {
+	if req.Warm == nil {
+		return "", nil
+	}
+	id, err := j.e.warm.of(ctx, j.e.Manager, t, *req.Warm, beside)
+	if err != nil {
+		return "", fmt.Errorf("warm up a machine of template %s: %w", req.Template, err)
+	}
+	return id, nil
 }
 
 func (j judgeMachines) template(ctx context.Context, req judge.MachineRequest) (sandbox.Template, error) {

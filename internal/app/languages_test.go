@@ -34,7 +34,8 @@ func withJudge(t *testing.T) *Engine {
 }
 
 // languageTemplate skips what needs a template other than base: that takes
-// minutes to build, so somebody must have wanted it.
+// minutes to build, so somebody must have wanted it, by ASSAY_TEST_JUDGE=1 or
+// ASSAY_TEST_COURSE=1, or by "judge-template" or "course-template" in REQUIRE.
 func languageTemplate(t *testing.T, e *Engine, name string) {
 	t.Helper()
 	if name == "base" {
@@ -44,8 +45,18 @@ func languageTemplate(t *testing.T, e *Engine, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := os.Getenv("ASSAY_TEST_JUDGE") == "1" || strings.Contains(os.Getenv("REQUIRE"), "judge-template")
-	require.Thing(t, "judge-template", built && wanted, "template "+name+" is not built in the tests' data directory, or ASSAY_TEST_JUDGE is not 1")
+	thing, variable := name+"-template", "ASSAY_TEST_"+strings.ToUpper(name)
+	wanted := os.Getenv(variable) == "1" || slices.Contains(strings.Split(os.Getenv("REQUIRE"), ","), thing)
+	require.Thing(t, thing, built && wanted, "template "+name+" is not built in the tests' data directory, or "+variable+" is not 1")
+}
+
+// inCourse gives the template in which tests grade Java and JavaScript: a course
+// has a small one in place of the judge's.
+func inCourse(template string) string {
+	if template == "judge" {
+		return "course"
+	}
+	return template
 }
 
 // TestLanguages judges six programs in each language. "fits" holds 160 MiB of

@@ -11,6 +11,8 @@ import (
 type benchCmd struct {
 	Sandbox   benchSandboxCmd   `cmd:"" help:"Measure create, exec, snapshot, fork, memory and computing speed."`
 	Judge     benchJudgeCmd     `cmd:"" help:"Measure submit to verdict, compiling, what a case costs and cases in a second."`
+	Grade     benchGradeCmd     `cmd:"" help:"Measure how many submissions are graded in a second, in each mode."`
+	Server    benchServerCmd    `cmd:"" help:"Measure a server: its memory, reads of many clients, events to many listeners."`
 	Stability benchStabilityCmd `cmd:"" help:"Judge the same submissions again and again and list what changed."`
 }
 
@@ -33,7 +35,7 @@ func (c benchSandboxCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = closeEngine(bare, err) }()
-	pooled, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Pool: 1})
+	pooled, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel, Pool: 1})
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (c benchJudgeCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		pooled, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Pool: 1})
+		pooled, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel, Pool: 1})
 		if err != nil {
 			return err
 		}

@@ -29,24 +29,45 @@ import (
 type root struct {
 	globals
 
-	Run       runCmd       `cmd:"" help:"Run one command in a fresh machine."`
-	Sandbox   sandboxCmd   `cmd:"" help:"Make and use sandboxes that outlive one command."`
-	Judge     judgeCmd     `cmd:"" help:"Judge submissions against a problem package."`
-	Bench     benchCmd     `cmd:"" help:"Measure this host."`
-	Doctor    doctorCmd    `cmd:"" help:"Check this host and name what is missing, with its remedy."`
-	Languages languagesCmd `cmd:"" help:"List the languages of the judge and their versions."`
-	Problem   problemCmd   `cmd:"" help:"Make, show and zip problem packages."`
-	Rejudge   rejudgeCmd   `cmd:"" help:"Judge again from records and say what changed."`
-	Template  templateCmd  `cmd:"" help:"Build, list, show, remove and import templates."`
-	Calibrate calibrateCmd `cmd:"" help:"Measure how sure times are on this host and say what limits are safe."`
-	Verify    verifyCmd    `cmd:"" help:"Check problem packages and judge their labelled submissions."`
-	Version   versionCmd   `cmd:"" help:"Show the versions of Assay and its drivers."`
+	Run        runCmd        `cmd:"" help:"Run one command in a fresh machine."`
+	Sandbox    sandboxCmd    `cmd:"" help:"Make and use sandboxes that outlive one command."`
+	Assignment assignmentCmd `cmd:"" help:"Make, show and check assignments."`
+	Grade      gradeCmd      `cmd:"" help:"Grade submissions of a class against an assignment."`
+	Regrade    regradeCmd    `cmd:"" help:"Grade again from the files that were kept, and say what would change."`
+	Course     courseCmd     `cmd:"" help:"Run a course: assignments, groups, extensions, adjustments."`
+	Roster     rosterCmd     `cmd:"" help:"Import and show the people of a course."`
+	Gradebook  gradebookCmd  `cmd:"" help:"Show and export the marks of a course."`
+	Similarity similarityCmd `cmd:"" help:"Find code that submissions share, as a lead for a person."`
+	Jobe       jobeCmd       `cmd:"" help:"Run programs for Moodle: serve the wire format of Jobe."`
+	Judge      judgeCmd      `cmd:"" help:"Judge submissions against a problem package."`
+	Bench      benchCmd      `cmd:"" help:"Measure this host."`
+	Doctor     doctorCmd     `cmd:"" help:"Check this host and name what is missing, with its remedy."`
+	Languages  languagesCmd  `cmd:"" help:"List the languages of the judge and their versions."`
+	Problem    problemCmd    `cmd:"" help:"Make, show and zip problem packages."`
+	Rejudge    rejudgeCmd    `cmd:"" help:"Judge again from records and say what changed."`
+	Serve      serveCmd      `cmd:"" help:"Serve the API and the pages, and do what is queued."`
+	Submit     submitCmd     `cmd:"" help:"Submit files to a problem on a server and follow them to their verdict."`
+	Status     statusCmd     `cmd:"" help:"Show submissions on a server."`
+	Logs       logsCmd       `cmd:"" help:"Follow a submission on a server, a line for each event."`
+	Remote     remoteCmd     `cmd:"" help:"Courses on a server: assignments, handing in, grades, regrades."`
+	Usage      usageCmd      `cmd:"" help:"Show what was used on a server and what it costs."`
+	Template   templateCmd   `cmd:"" help:"Build, list, show, remove and import templates."`
+	Calibrate  calibrateCmd  `cmd:"" help:"Measure how sure times are on this host and say what limits are safe."`
+	Verify     verifyCmd     `cmd:"" help:"Check problem packages and judge their labelled submissions."`
+	Login      loginCmd      `cmd:"" help:"Sign in to a server by an approval in the browser."`
+	Logout     logoutCmd     `cmd:"" help:"Sign out of a server."`
+	Whoami     whoamiCmd     `cmd:"" help:"Show who you are at a server."`
+	Token      tokenCmd      `cmd:"" help:"Make, list and revoke tokens for programs."`
+	User       userCmd       `cmd:"" help:"Make and change the users of a server."`
+	Version    versionCmd    `cmd:"" help:"Show the versions of Assay and its drivers."`
 }
 
 // globals are the flags of every command.
 type globals struct {
 	JSON    bool   `name:"json" help:"Write results and errors as JSON."`
 	DataDir string `name:"data-dir" env:"ASSAY_DATA_DIR" placeholder:"DIR" help:"Where templates, snapshots and the journal live (default: ${default_data_dir})."`
+	Driver  string `name:"driver" env:"ASSAY_DRIVER" enum:"gvisor,qemu" default:"gvisor" help:"How machines are made: gvisor (its kernel in user space) or qemu (a real guest kernel; emulated where there is no KVM)."`
+	Accel   string `name:"qemu-accel" env:"ASSAY_QEMU_ACCEL" enum:"auto,kvm,tcg" default:"auto" help:"How driver qemu runs guest code: kvm, tcg (emulated), or auto: kvm where it can be used."`
 	Quiet   bool   `name:"quiet" short:"q" help:"No progress and no notes; results and errors only."`
 	Color   string `name:"color" enum:"auto,always,never" default:"auto" help:"Colour the output: auto, always or never."`
 }
@@ -63,6 +84,8 @@ type Env struct {
 	// DataDir is an absolute path. It may not exist yet: the command that
 	// needs it makes it.
 	DataDir string
+	// Driver is the driver's name, Accel how driver qemu runs guest code.
+	Driver, Accel string
 }
 
 // PrintJSON writes v to Stdout as one indented JSON value.
@@ -112,6 +135,7 @@ func run(ctx context.Context, grammar any, g *globals, args []string, streams En
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.Configuration(readConfig),
 		kong.Vars{"default_data_dir": defaultDataDir()},
 	)
 	if err != nil {
@@ -123,6 +147,7 @@ func run(ctx context.Context, grammar any, g *globals, args []string, streams En
 	}
 	env.JSON = g.JSON
 	env.UI = newUI(env, *g)
+	env.Driver, env.Accel = g.Driver, g.Accel
 	if env.DataDir, err = dataDir(g.DataDir); err != nil {
 		return report(env, err)
 	}

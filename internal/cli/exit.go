@@ -19,13 +19,17 @@ var exitCodes = map[fault.Kind]int{
 	fault.Unavailable: 6,
 	fault.Unsupported: 7,
 	fault.Denied:      8,
-	fault.Internal:    70,
+
+	fault.Limited:         9,
+	fault.Unauthenticated: 10,
+
+	fault.Internal: 70,
 }
 
 // interruptedCode is the exit code after SIGINT or SIGTERM, as shells have it.
 const interruptedCode = 130
 
-const exitCodeHelp = `Exit codes: 0 done, 1 the outcome is negative (for example a verdict that was not expected), 2 wrong usage or input, 3 not found, 4 conflict, 5 exhausted, 6 unavailable, 7 unsupported here, 8 denied, 70 internal error, 130 interrupted.`
+const exitCodeHelp = `Exit codes: 0 done, 1 the outcome is negative (for example a verdict that was not expected), 2 wrong usage or input, 3 not found, 4 conflict, 5 exhausted, 6 unavailable, 7 unsupported here, 8 denied, 9 a limit of yours is reached, 10 not signed in, 70 internal error, 130 interrupted.`
 
 // status is an exit code that is a result, not a fault: nothing is printed,
 // the command has said all on stdout.

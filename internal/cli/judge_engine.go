@@ -80,11 +80,12 @@ func (f judgeFlags) withJudge(ctx context.Context, env *Env, o judge.Options, se
 	if err := enterRoot(ctx, env, names...); err != nil {
 		return err
 	}
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel})
 	if err != nil {
 		return err
 	}
 	defer func() { err = closeEngine(e, err) }()
+	warnEmulated(env, e)
 	for _, name := range names {
 		if _, err := prepareShown(ctx, env, e, name); err != nil {
 			return err
@@ -95,6 +96,13 @@ func (f judgeFlags) withJudge(ctx context.Context, env *Env, o judge.Options, se
 		return err
 	}
 	return do(j)
+}
+
+// warnEmulated says what people must know of times.
+func warnEmulated(env *Env, e *app.Engine) {
+	if e.Manager.Emulated() {
+		env.UI.Warnf("%s", judge.EmulatedWarning)
+	}
 }
 
 // mostTime is the time limit while another one is being found.

@@ -112,7 +112,7 @@ func languageVersions(ctx context.Context, env *Env, names []string) (checks map
 	if err := enterRoot(ctx, env, built...); err != nil {
 		return nil, nil, err
 	}
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel})
 	if fault.Is(err, fault.Unsupported) {
 		for _, name := range built {
 			notes[name] = err.Error()

@@ -17,6 +17,10 @@ type problemCmd struct {
 	New  problemNewCmd  `cmd:"" help:"Make a small complete package to begin with."`
 	Show problemShowCmd `cmd:"" help:"Show what a package is made of."`
 	Zip  problemZipCmd  `cmd:"" help:"Write a package as a zip."`
+
+	Upload problemUploadCmd `cmd:"" help:"Make a package the next version of a problem on a server."`
+	List   problemListCmd   `cmd:"" help:"List the problems on a server."`
+	Open   problemOpenCmd   `cmd:"" help:"Open a problem on a server to members, or close it."`
 }
 
 type problemNewCmd struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"assay/internal/app"
+	"assay/internal/bytesize"
 	"assay/internal/fault"
 	"assay/internal/guest"
-	"assay/internal/image"
 	"assay/internal/sandbox"
 )
 
@@ -66,7 +66,7 @@ func (n *positiveSize) Decode(ctx *kong.DecodeContext) error {
 	if err := ctx.Scan.PopValueInto("size", &s); err != nil {
 		return err
 	}
-	v, err := image.ParseSize(s)
+	v, err := bytesize.Parse(s)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,7 @@ func (n *positiveCount) Decode(ctx *kong.DecodeContext) error {
 
 type runCmd struct {
 	limitFlags
+	networkFlags
 	Template string   `name:"template" short:"t" default:"base" help:"Template of the machine."`
 	User     string   `name:"user" enum:"user,root" default:"user" help:"Run as user or root of the machine."`
 	Env      []string `name:"env" short:"e" sep:"none" placeholder:"NAME=VALUE" help:"Add to the environment; may be repeated."`
@@ -102,7 +103,7 @@ type runCmd struct {
 }
 
 func (runCmd) Help() string {
-	return `The command runs in a fresh machine that is destroyed when it ends. Nothing of this host is in it: no network, no files, no environment.
+	return `The command runs in a fresh machine that is destroyed when it ends. Nothing of this host is in it: no files, no environment, and no network but the names of --allow.
 
 The exit code is the command's own; 124 when the CPU or wall limit ended it, 125 for any other limit, 128 + n for signal n.`
 }
@@ -161,7 +162,7 @@ func (c runCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = closeEngine(e, err) }()
-	s, err := createShown(ctx, env, e, sandbox.Spec{Template: &t})
+	s, err := createShown(ctx, env, e, sandbox.Spec{Template: &t, Network: c.policy()})
 	if err != nil {
 		return err
 	}
@@ -260,10 +261,11 @@ func enterRoot(ctx context.Context, env *Env, templates ...string) error {
 // openWith opens the engine and gives a template, built and warm, with
 // progress for what takes long.
 func openWith(ctx context.Context, env *Env, template string) (*app.Engine, sandbox.Template, error) {
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir})
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel})
 	if err != nil {
 		return nil, sandbox.Template{}, err
 	}
+	warnEmulated(env, e)
 	t, err := prepareShown(ctx, env, e, template)
 	if err != nil {
 		return nil, t, closeEngine(e, err)

@@ -29,6 +29,7 @@ type sandboxCmd struct {
 	Fork      sandboxForkCmd      `cmd:"" help:"Make children of a running sandbox, memory and disk."`
 	Pause     sandboxPauseCmd     `cmd:"" help:"Stop everything in a sandbox; its deadline goes on."`
 	Resume    sandboxResumeCmd    `cmd:"" help:"Let a paused sandbox go on."`
+	Network   sandboxNetworkCmd   `cmd:"" help:"Change what a sandbox may reach, or switch it off."`
 	Extend    sandboxExtendCmd    `cmd:"" help:"Set a new deadline."`
 	Events    sandboxEventsCmd    `cmd:"" help:"Show what a sandbox did, also after its end."`
 	Watch     sandboxWatchCmd     `cmd:"" help:"Print what happens to files below a directory of a sandbox."`
@@ -54,7 +55,7 @@ func connect(ctx context.Context, env *Env) (*supervisor.Client, error) {
 	}
 	return supervisor.Connect(ctx, supervisor.Start{
 		DataDir: env.DataDir, Attr: attr,
-		Command: []string{exe, "sandbox", "supervise", "--started", "--data-dir", env.DataDir},
+		Command: []string{exe, "sandbox", "supervise", "--started", "--data-dir", env.DataDir, "--driver", env.Driver, "--qemu-accel", env.Accel},
 		Started: func(h supervisor.Hello) {
 			if h.Reclaimed > 0 {
 				env.UI.Notef("removed %d %s that a supervisor left when it died", h.Reclaimed, plural(h.Reclaimed, "machine", "machines"))
@@ -94,13 +95,14 @@ func (metadata) IsCumulative() bool { return true }
 
 // termFlags bound the life of a new sandbox.
 type termFlags struct {
-	TTL      positiveDuration `name:"ttl" default:"1h" help:"Hard end of the sandbox, from now."`
-	Idle     positiveDuration `name:"idle" placeholder:"10m" help:"End the sandbox after so long without a use."`
-	Metadata metadata         `name:"metadata" short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Kept and shown with the sandbox; may be repeated."`
+	TTL  positiveDuration `name:"ttl" default:"1h" help:"Hard end of the sandbox, from now."`
+	Idle positiveDuration `name:"idle" placeholder:"10m" help:"End the sandbox after so long without a use."`
+	networkFlags
+	Metadata metadata `name:"metadata" short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Kept and shown with the sandbox; may be repeated."`
 }
 
 func (t termFlags) terms() supervisor.Terms {
-	return supervisor.Terms{TTL: time.Duration(t.TTL), Idle: time.Duration(t.Idle), Metadata: t.Metadata}
+	return supervisor.Terms{TTL: time.Duration(t.TTL), Idle: time.Duration(t.Idle), Metadata: t.Metadata, Network: t.policy()}
 }
 
 type sandboxCreateCmd struct {
@@ -149,6 +151,10 @@ func (c sandboxCreateCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer client.Close()
+	if has := client.Hello().Driver; has != env.Driver {
+		return fault.Errorf(fault.Conflict, "the sandboxes of this data directory are made with driver %s now, not %s", has, env.Driver).
+			WithHint("say --driver %s, or remove its sandboxes first: assay sandbox ls", has)
+	}
 	view := &createView{ui: env.UI}
 	sb, err := client.Create(ctx, req, view.show)
 	if err != nil {

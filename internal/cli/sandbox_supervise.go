@@ -31,7 +31,7 @@ func (c sandboxSuperviseCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, ln.Close()) }()
 	log := slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Log: log})
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel, Log: log})
 	if err != nil {
 		if said := supervisor.SayReady(pipe, supervisor.Hello{}, err); said != nil || !c.Started {
 			return errors.Join(err, said)
@@ -39,7 +39,7 @@ func (c sandboxSuperviseCmd) Run(ctx context.Context, env *Env) (err error) {
 		return errors.Join(status(1), supervisor.DropEmptyLog(env.DataDir)) // it has been said
 	}
 	defer func() { err = closeEngine(e, err) }()
-	hello := supervisor.Hello{Version: supervisor.Version, PID: os.Getpid(), Reclaimed: e.Manager.Reclaimed()}
+	hello := supervisor.Hello{Version: supervisor.Version, PID: os.Getpid(), Reclaimed: e.Manager.Reclaimed(), Driver: e.Manager.Driver().Name()}
 	if hello.Reclaimed > 0 {
 		log.Warn("removed machines of a supervisor that died", "machines", hello.Reclaimed)
 	}

@@ -126,6 +126,16 @@ func (u *UI) complain(label, text string) {
 	u.line("assay: " + u.err.paint(style, label+":") + " " + strings.TrimRight(text, "\n"))
 }
 
+// ask writes a question to stderr, whose answer is typed behind it.
+func (u *UI) ask(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.live != nil {
+		u.live.erase()
+	}
+	fmt.Fprint(u.err.w, text)
+}
+
 // line writes one line to stderr, above a running progress.
 func (u *UI) line(text string) {
 	u.mu.Lock()

@@ -109,6 +109,13 @@ var callRules = []callRule{
 		allowed: []string{"cmd/...", "internal/sandbox/gvisor/...", "internal/sandbox/drivertest/probe"},
 		reason:  "whoever exits skips everybody's cleaning up; the boot process of gvisor is a program of its own",
 	},
+	{
+		// A tool dies with the thread that started it, too: image unlocks at its end.
+		name: "locked_threads", pkg: "runtime", funcs: []string{"LockOSThread"},
+		// netns keeps one thread of its own, on which nothing is ever started.
+		allowed: []string{"internal/image", "internal/netguard/netns", "cmd/..."},
+		reason:  "a goroutine that ends with its thread locked ends the thread, and the kernel ends every machine that was started on it",
+	},
 }
 
 func TestCallRules(t *testing.T) {

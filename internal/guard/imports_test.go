@@ -11,6 +11,10 @@ var (
 	adapters = []string{"internal/sqlstore/...", "internal/blob/...", "internal/bus/..."}
 	doors    = []string{"internal/cli/...", "internal/httpapi/...", "internal/live/...", "internal/compat/..."}
 	engine   = []string{"internal/fault", "internal/guest/...", "internal/sandbox"}
+	// Services offer parts of the product to actors.
+	services = []string{"internal/judging", "internal/sandboxes", "internal/classes", "internal/account", "internal/work", "internal/usage"}
+	// What only tests may import.
+	testPackages = []string{"internal/require", "internal/sandbox/drivertest/...", "internal/course/class/storetest", "internal/account/storetest", "internal/sandboxes/storetest", "internal/judging/storetest", "internal/classes/storetest", "internal/sqlstore/sqltest", "internal/blob/blobtest", "internal/bus/bustest", "internal/work/worktest", "internal/testgate"}
 )
 
 func join(groups ...[]string) []string {
@@ -42,6 +46,10 @@ var importRules = []importRule{
 		reason: "everything imports fault, so it can know nothing",
 	},
 	{
+		name: "bytesize_is_a_leaf", from: []string{"internal/bytesize"}, only: []string{},
+		reason: "files and flags of every kind read sizes with it",
+	},
+	{
 		name: "guest_knows_fault_only", from: []string{"internal/guest/..."},
 		only:   []string{"internal/fault", "internal/guest/..."},
 		reason: "guestd is built from it: what it imports is inside every sandbox",
@@ -53,13 +61,23 @@ var importRules = []importRule{
 	},
 	{
 		name: "engine_knows_no_driver", from: []string{"internal/sandbox"},
-		only:   []string{"internal/fault", "internal/guest/..."},
+		only:   []string{"internal/fault", "internal/guest/...", "internal/netguard"},
 		reason: "package app hands the driver in; the engine must work with any",
 	},
 	{
 		name: "drivers_know_the_engine_only", from: drivers,
 		only:   join(engine, drivers, []string{"internal/sandbox/cgroup"}),
 		reason: "a driver gives a byte stream and lifecycle verbs; it must not know what runs inside or why",
+	},
+	{
+		name: "netguard_knows_fault_only", from: []string{"internal/netguard/..."},
+		only:   []string{"internal/fault", "internal/netguard/..."},
+		reason: "it decides what may be reached, whoever asks from whatever machine",
+	},
+	{
+		name: "netlink_stays_in_netns", from: []string{"internal/...", "cmd/..."}, except: []string{"internal/netguard/netns"},
+		never:  []string{"github.com/vishvananda/netlink/...", "github.com/google/nftables/...", "github.com/mdlayher/netlink/..."},
+		reason: "one package makes interfaces and rules; all others see a path and an address",
 	},
 	{
 		name: "cgroup_knows_fault_only", from: []string{"internal/sandbox/cgroup"}, only: []string{"internal/fault"},
@@ -69,6 +87,11 @@ var importRules = []importRule{
 		name: "boot_is_lean", from: []string{"cmd/assay-boot"},
 		only:   []string{"internal/sandbox/gvisor/..."},
 		reason: "it is started for every machine: each package it holds costs every start",
+	},
+	{
+		name: "box_is_lean", from: []string{"cmd/assay-box"},
+		only:   []string{"internal/sandbox/qemu/box"},
+		reason: "it is started for every machine, and for a moment with all rights: it must be small",
 	},
 	{
 		name: "doctor_knows_nothing", from: []string{"internal/doctor"}, only: []string{"internal/fault"},
@@ -81,12 +104,31 @@ var importRules = []importRule{
 	},
 	{
 		name: "image_knows_the_engine_only", from: []string{"internal/image/..."},
-		only:   join(engine, []string{"internal/image/..."}),
+		only:   join(engine, []string{"internal/bytesize", "internal/image/..."}),
 		reason: "an image is made before anybody knows what it is for",
 	},
 	{
 		name: "supervisor_knows_the_engine_only", from: []string{"internal/supervisor"}, only: engine,
 		reason: "the engine and the building of templates are handed in; the terminal stays with the command line",
+	},
+	{
+		name: "account_knows_nobody", from: []string{"internal/account/..."},
+		only:   []string{"internal/fault", "internal/account/..."},
+		reason: "everything asks it who may do what; a thing is a kind, an owner and a place",
+	},
+	{
+		name: "account_is_offline", from: []string{"internal/account"},
+		never:  []string{"net/http", "database/sql", "github.com/coreos/go-oidc/..."},
+		reason: "how people are kept and where they come from is handed in; tests and doors use the same rules",
+	},
+	{
+		name: "sandboxes_are_the_engine_with_owners", from: []string{"internal/sandboxes"}, only: join(engine, []string{"internal/account"}),
+		reason: "doors of every wire format offer it, and app hands in templates and the store",
+	},
+	{
+		name: "pandastack_is_one_door_over_one_service", from: []string{"internal/compat/pandastack"},
+		only:   join(engine, []string{"internal/account", "internal/httpapi", "internal/sandboxes"}),
+		reason: "a front translates; what two fronts need belongs to the service",
 	},
 	{
 		name: "judge_knows_the_engine_only", from: []string{"internal/judge/..."},
@@ -108,17 +150,50 @@ var importRules = []importRule{
 	},
 	{
 		name: "only_app_joins_drivers", from: []string{"internal/...", "cmd/..."},
-		except: join(drivers, []string{"internal/app", "cmd/assay-boot"}),
+		except: join(drivers, []string{"internal/app", "cmd/assay-boot", "cmd/assay-box"}),
 		never:  drivers,
-		reason: "which driver runs is decided in one place; cmd/assay-boot is a part of the gvisor driver",
+		reason: "which driver runs is decided in one place; cmd/assay-boot is a part of the gvisor driver, cmd/assay-box of qemu",
 	},
 	{
 		name: "doors_never_see_adapters", from: doors, never: adapters,
 		reason: "doors call services; how things are stored is app's choice",
 	},
 	{
+		name: "services_know_no_adapters", from: services,
+		never:  join(drivers, adapters, doors, []string{"internal/app", "internal/image/...", "internal/config"}),
+		reason: "a service declares what it needs in deps.go; app joins it with adapters",
+	},
+	{
 		name: "adapters_never_see_doors", from: adapters, never: join(doors, []string{"internal/app"}),
 		reason: "an adapter carries data for the domain and does not know who asked",
+	},
+	{
+		name: "blob_knows_fault_only", from: []string{"internal/blob/..."}, only: []string{"internal/fault", "internal/blob/..."},
+		reason: "bytes are kept by their digest, whatever they mean",
+	},
+	{
+		name: "s3_stays_in_blob", from: []string{"internal/...", "cmd/..."}, except: []string{"internal/blob/..."},
+		never:  []string{"github.com/minio/minio-go/v7/...", "github.com/johannesboyne/gofakes3/..."},
+		reason: "everybody else keeps bytes by their digest, in a folder as in a bucket",
+	},
+	{
+		name: "bus_knows_fault_only", from: []string{"internal/bus/..."}, only: []string{"internal/fault", "internal/bus/..."},
+		reason: "events are carried whatever they mean",
+	},
+	{
+		name: "nats_stays_in_bus", from: []string{"internal/...", "cmd/..."}, except: []string{"internal/bus/..."},
+		never:  []string{"github.com/nats-io/nats.go/...", "github.com/nats-io/nats-server/v2/..."},
+		reason: "everybody else needs a wake-up and events, which may be lost; how they travel is one package's business",
+	},
+	{
+		name: "work_knows_fault_only", from: []string{"internal/work/..."}, only: []string{"internal/fault", "internal/work/..."},
+		reason: "a job is done by its handler; who keeps jobs and who wakes workers is handed in",
+	},
+	{
+		name: "sql_stays_in_its_store", from: []string{"internal/...", "cmd/..."},
+		except: []string{"internal/sqlstore/..."},
+		never:  []string{"database/sql", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite/...", "github.com/pressly/goose/v3/..."},
+		reason: "one query set for two databases is kept in one place; the domain speaks of its own things",
 	},
 	{
 		name: "only_mains_use_app", from: []string{"internal/..."}, except: []string{"internal/app", "internal/cli/..."},
@@ -143,8 +218,8 @@ var importRules = []importRule{
 	},
 	{
 		name: "tests_stay_out_of_products", from: []string{"internal/...", "cmd/..."},
-		except: []string{"internal/require", "internal/sandbox/drivertest/...", "internal/guard"},
-		never:  []string{"testing", "internal/require", "internal/sandbox/drivertest/..."},
+		except: join(testPackages, []string{"internal/guard"}),
+		never:  join(testPackages, []string{"testing"}),
 		reason: "package testing adds flags and weight to a program",
 	},
 }
