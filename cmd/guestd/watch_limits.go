@@ -24,7 +24,7 @@ const (
 	watchMin   = 3 * time.Millisecond
 	watchMax   = 10 * time.Millisecond
 	// watchCalm is for a command that is not new and whose memory has not changed.
-	watchNew  = 100 * time.Millisecond
+	watchNew  = 30 * time.Millisecond
 	watchCalm = 25 * time.Millisecond
 	// fillRate is how fast a program can touch new memory, in bytes per second;
 	// measured below 2 GB/s on one processor.
