@@ -56,13 +56,19 @@ const settleAfter = time.Second
 // redirect replaces the guest's stdio, which gVisor takes from the process that
 // starts the machine, by nothing and the log: a machine must not hold its
 // maker's terminal or pipes.
-func redirect(bundle string) error {
+func redirect(bundle string, persistent bool) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	log, err := os.OpenFile(bootfile.LogPath(bundle), os.O_WRONLY, 0)
+	// The log of a persistent machine is open for reading, too: while nobody reads
+	// it, a line of guestd's must not end guestd by SIGPIPE.
+	how := os.O_WRONLY
+	if persistent {
+		how = os.O_RDWR
+	}
+	log, err := os.OpenFile(bootfile.LogPath(bundle), how, 0)
 	if err != nil {
 		return err
 	}
@@ -110,7 +116,7 @@ func closeStrays() error {
 	}
 	for _, e := range open {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd < 3 || named[fd] {
+		if err != nil || fd < 3 || named[fd] || kept(fd) {
 			continue
 		}
 		// What this process has opened itself is close-on-exec.
@@ -130,9 +136,11 @@ const passedBase = 900
 // order, and a restored machine goes on with the number that its checkpoint
 // knows for a socket.
 func settlePassed() error {
-	for i, arg := range os.Args {
+	args := os.Args[:0:0]
+	for _, arg := range os.Args {
 		pair, ok := strings.CutPrefix(arg, "--pass-fd=")
 		if !ok {
+			args = append(args, arg)
 			continue
 		}
 		host, guest, ok := strings.Cut(pair, ":")
@@ -141,19 +149,43 @@ func settlePassed() error {
 		if !ok || errFrom != nil || errTo != nil {
 			return fmt.Errorf("flag %s is not understood", arg)
 		}
+		if to == bootfile.KeptLink || to == bootfile.KeptWires {
+			// None of the guest's: gVisor is not told.
+			if err := errors.Join(moveFD(from, to), os.Setenv(keptEnv, "1")); err != nil {
+				return err
+			}
+			continue
+		}
 		to += passedBase
-		if from == to {
-			continue // a later start of the same machine
+		if from != to { // else a later start of the same machine
+			if err := moveFD(from, to); err != nil {
+				return err
+			}
 		}
-		if err := unix.Dup3(from, to, 0); err != nil {
-			return fmt.Errorf("move descriptor %d: %w", from, err)
-		}
-		if err := unix.Close(from); err != nil {
-			return fmt.Errorf("move descriptor %d: %w", from, err)
-		}
-		os.Args[i] = fmt.Sprintf("--pass-fd=%d:%s", to, guest)
+		args = append(args, fmt.Sprintf("--pass-fd=%d:%s", to, guest))
+	}
+	os.Args = args
+	return nil
+}
+
+func moveFD(from, to int) error {
+	err := unix.Dup3(from, to, 0)
+	if err == nil {
+		err = unix.Close(from)
+	}
+	if err != nil {
+		return fmt.Errorf("move descriptor %d: %w", from, err)
 	}
 	return nil
+}
+
+// keptEnv tells later starts of the same machine that the descriptors that it
+// keeps for its next owner are there. The first start is told by arguments.
+const keptEnv = "ASSAY_BOOT_KEEPS"
+
+// kept reports whether a descriptor is one of those.
+func kept(fd int) bool {
+	return os.Getenv(keptEnv) != "" && (fd == bootfile.KeptLink || fd == bootfile.KeptWires)
 }
 
 // stdioArgs are the descriptors that gVisor passes for stdin, stdout and
@@ -189,7 +221,7 @@ func prepare() error {
 		if err := registerFilter(file.Filter); err != nil {
 			return err
 		}
-		if err := redirect(dir); err != nil {
+		if err := redirect(dir, file.Persistent); err != nil {
 			return err
 		}
 		// The machine's size, which gVisor would else take from the host. Later

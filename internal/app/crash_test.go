@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/guest"
 	"assay/internal/require"
 	"assay/internal/sandbox"
 )
@@ -22,13 +23,30 @@ import (
 // engine and creates, forks and snapshots until then.
 const crashChild = "ASSAY_CRASH_CHILD"
 
+// crashWork says what it does, if it is something else.
+const (
+	crashWork = "ASSAY_CRASH_WORK"
+	keepOne   = "keep-one"
+)
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashChild); dir != "" {
-		fmt.Fprintln(os.Stderr, "child:", busyEngine(dir))
+		work := busyEngine
+		if os.Getenv(crashWork) == keepOne {
+			work = keepingEngine
+		}
+		fmt.Fprintln(os.Stderr, "child:", work(dir))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
+
+// crashKeeper is who adopts the persistent sandboxes of the killed process, which
+// had so many bytes to give out.
+const (
+	crashKeeper = "crash"
+	crashMemory = 64 << 30
+)
 
 // liveSandboxes is how many sandboxes there are when the process is killed.
 const liveSandboxes = 30
@@ -36,7 +54,7 @@ const liveSandboxes = 30
 // busyEngine works until it is killed. It says "full" when all sandboxes live.
 func busyEngine(dir string) error {
 	ctx := context.Background()
-	e, err := OpenEngine(ctx, Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN"), Pool: 2, Memory: 64 << 30})
+	e, err := OpenEngine(ctx, Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN"), Pool: 2, Memory: crashMemory, Keeper: crashKeeper})
 	if err != nil {
 		return err
 	}
@@ -68,12 +86,12 @@ func oneStep(ctx context.Context, e *Engine, t sandbox.Template) error {
 		return live[rand.IntN(len(live)/2)].Destroy()
 	}
 	if len(live) < 4 || rand.IntN(3) == 0 {
-		_, err := e.Manager.Create(ctx, sandbox.Spec{Template: &t})
+		_, err := e.Manager.Create(ctx, sandbox.Spec{Template: &t, Persistent: rand.IntN(3) == 0})
 		return err
 	}
 	s := live[rand.IntN(len(live))]
 	if rand.IntN(2) == 0 {
-		_, err := s.Fork(ctx, 2, sandbox.Spec{})
+		_, err := s.Fork(ctx, 2, sandbox.Spec{Persistent: rand.IntN(3) == 0})
 		return ignoreEnded(s, err)
 	}
 	_, err := s.Snapshot(ctx, time.Minute)
@@ -108,20 +126,9 @@ func TestKilledEngineLeavesNothing(t *testing.T) {
 		return list
 	}
 	for round := range 2 {
-		child := exec.Command(os.Args[0], "-test.run=^$")
-		child.Env = append(os.Environ(), crashChild+"="+dir)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		child.Stderr = os.Stderr
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		if !lines.Scan() || lines.Text() != "full" {
-			_ = child.Process.Kill()
-			t.Fatalf("round %d: the child never had %d sandboxes: %q", round, liveSandboxes, lines.Text())
+		child, line := startChild(t, dir, "")
+		if line != "full" {
+			t.Fatalf("round %d: the child never had %d sandboxes: %q", round, liveSandboxes, line)
 		}
 		// A random point of whatever its workers are doing now.
 		<-time.After(time.Duration(rand.IntN(300)) * time.Millisecond)
@@ -133,13 +140,28 @@ func TestKilledEngineLeavesNothing(t *testing.T) {
 			t.Fatalf("round %d: nothing was left to reclaim: the check sees nothing", round)
 		}
 
-		e, err := OpenEngine(t.Context(), Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN")})
+		e, err := OpenEngine(t.Context(), Config{DataDir: dir, BinDir: os.Getenv("ASSAY_BIN"), Memory: crashMemory, Keeper: crashKeeper})
 		if err != nil {
 			t.Fatalf("round %d: open after the crash: %v", round, err)
 		}
-		t.Logf("round %d: reclaimed %d machines", round, e.Manager.Reclaimed())
-		if n := e.Manager.Reclaimed(); n < liveSandboxes {
-			t.Errorf("round %d: reclaimed %d machines, want at least %d", round, n, liveSandboxes)
+		t.Logf("round %d: reclaimed %d machines, adopted %d", round, e.Manager.Reclaimed(), e.Manager.Adopted())
+		if n := e.Manager.Reclaimed() + e.Manager.Adopted(); n < liveSandboxes {
+			t.Errorf("round %d: reclaimed or adopted %d machines, want at least %d", round, n, liveSandboxes)
+		}
+		if n := len(e.Manager.List()); n != e.Manager.Adopted() {
+			t.Errorf("round %d: %d sandboxes live, %d were adopted", round, n, e.Manager.Adopted())
+		}
+		for _, s := range e.Manager.List() {
+			if !s.Info().Persistent {
+				t.Errorf("round %d: sandbox %s was adopted and is not persistent", round, s.Info().ID)
+			}
+			res, err := s.Exec(t.Context(), sandbox.ExecSpec{Argv: []string{"/bin/true"}, Limits: sandbox.Limits{Wall: time.Minute}}, guest.IO{})
+			if err != nil || res.Exit.Cause != guest.Exited || res.Exit.Code != 0 {
+				t.Errorf("round %d: an adopted sandbox does not work: %+v, %v", round, res.Exit, err)
+			}
+			if err := s.Destroy(); err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
 		}
 		if err := e.Close(); err != nil {
 			t.Errorf("round %d: close: %v", round, err)
@@ -148,6 +170,26 @@ func TestKilledEngineLeavesNothing(t *testing.T) {
 			t.Errorf("round %d: left behind: %s", round, l)
 		}
 	}
+}
+
+// startChild starts the process that will be killed, and gives what it says when
+// it has something to lose.
+func startChild(t *testing.T, dir, work string) (child *exec.Cmd, line string) {
+	t.Helper()
+	child = exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), crashChild+"="+dir, crashWork+"="+work)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Stderr = os.Stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill() })
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	return child, lines.Text()
 }
 
 // leftovers looks for anything of machines on this host without asking the

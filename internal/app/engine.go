@@ -40,6 +40,9 @@ type Config struct {
 	Accel string
 	// Pool is how many machines of each template wait, never used.
 	Pool int
+	// Keeper names what this process is, the same at each start: one that adopts
+	// the persistent sandboxes of the last. Empty makes and adopts none.
+	Keeper string
 	// Memory is how many bytes of machines may live at once; zero is three
 	// quarters of what the host has.
 	Memory int64
@@ -68,8 +71,8 @@ type Engine struct {
 	inUse []func()
 }
 
-// OpenEngine opens the engine of a data directory, reclaims what died in it
-// and starts keeping deadlines. Close it.
+// OpenEngine opens the engine of a data directory, reclaims what died in it,
+// adopts what is the keeper's and starts keeping deadlines. Close it.
 func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 	if c.BinDir == "" {
 		exe, err := os.Executable()
@@ -98,7 +101,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 	manager, err := sandbox.Open(ctx, sandbox.Options{
 		Networks: engineNetworks{networks},
 		Driver:   driver, Others: reclaimers, Dir: filepath.Join(c.DataDir, "engine"),
-		CPUs: runtime.NumCPU(), Memory: c.Memory, Pool: c.Pool, Observe: c.Observe, Log: c.Log,
+		CPUs: runtime.NumCPU(), Memory: c.Memory, Pool: c.Pool, Keeper: c.Keeper, Observe: c.Observe, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +112,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 	return e, nil
 }
 
-// Close destroys all sandboxes of this engine and stops it.
+// Close destroys all sandboxes of this engine but persistent ones, and stops it.
 func (e *Engine) Close() error {
 	e.stop()
 	e.ran.Wait()

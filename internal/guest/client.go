@@ -41,6 +41,14 @@ type Client struct {
 // NewClient speaks to guestd at the other end of link. It does not own link.
 func NewClient(link net.Conn) *Client { return &Client{link: link, mu: make(chan struct{}, 1)} }
 
+// Continue speaks to a guestd that may be in a session with a process that has
+// died: what that left on the link does no harm.
+func Continue(link net.Conn) *Client {
+	c := NewClient(link)
+	c.cut = true
+	return c
+}
+
 // Close ends the session and refuses further calls. The link stays open. It
 // waits for a call that is just opening a session: end the machine first.
 func (c *Client) Close() {

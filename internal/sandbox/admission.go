@@ -83,6 +83,23 @@ func (a *admission) reserve(ctx context.Context, c claim, n int, queued func(pla
 	return list, nil
 }
 
+// reserveNow reserves for a machine that there is already: at once, or not.
+func (a *admission) reserveNow(c claim) (*reservation, error) {
+	cpus, memory, cores := a.need(c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue) > 0 || cpus > a.cpus || memory > a.memory || cores > len(a.cores) {
+		return nil, fault.Errorf(fault.Exhausted, "no room for a machine of %d processors and %d MiB: %d MiB are free", max(cores, c.shape.VCPUs), memory>>20, a.memory>>20).
+			WithHint("give the engine as many processors and as much memory as before")
+	}
+	a.cpus -= cpus
+	a.memory -= memory
+	rest := len(a.cores) - cores
+	own := slices.Clone(a.cores[rest:])
+	a.cores = a.cores[:rest]
+	return &reservation{a: a, cpus: cpus, memory: memory - c.beside, beside: c.beside, cores: own}, nil
+}
+
 // wait waits until w is admitted. When ctx ends first, w leaves the queue and
 // holds nothing.
 func (a *admission) wait(ctx context.Context, w *waiter, queued func(place int)) error {

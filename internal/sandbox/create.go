@@ -60,6 +60,12 @@ type Spec struct {
 	// snapshot it may only be as much as its sandbox had, or less. A machine that
 	// is made without has no interface but loopback, and never gets one.
 	Network *NetworkPolicy
+	// Persistent lets the sandbox outlive this process: a manager of the same
+	// keeper adopts it when it starts, after Close or a crash, with its deadline
+	// and its count of what it used. Calls under way end with the process;
+	// commands go on in the sandbox. It never comes from the pool and has no
+	// network; only a driver that is an Adopter can make it.
+	Persistent bool
 	// Metadata is kept and shown, never interpreted.
 	Metadata map[string]string
 	// Queued, if set, is told the place in the queue while the sandbox waits
@@ -107,6 +113,10 @@ func (m *Manager) Create(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, err
 	}
 	defer done()
+	if err := m.mayPersist(src, spec); err != nil {
+		return nil, err
+	}
+	src.persistent = spec.Persistent
 	s, err := m.createOf(ctx, src, spec, began)
 	if err != nil {
 		m.observe.made(src.name, "", time.Since(began), err)
@@ -162,6 +172,8 @@ type source struct {
 	shape    Shape
 	snapshot string // directory of the checkpoint; "" boots cold
 	pooled   bool   // may come from the pool
+	// persistent machines outlive this process.
+	persistent bool
 	// policy is what a sandbox made of it may reach; a machine has an interface
 	// when it is not nil.
 	policy *NetworkPolicy
@@ -222,7 +234,7 @@ type body struct {
 // lease takes a machine out of the pool, or makes one.
 func (m *Manager) lease(ctx context.Context, src source, cold bool) (*body, BootMode, error) {
 	defer m.pool.refill()
-	if src.pooled && !cold {
+	if src.pooled && !cold && !src.persistent {
 		for {
 			b := m.pool.take(src)
 			if b == nil {
@@ -267,7 +279,7 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 			m.discard(b)
 		}
 	}()
-	cfg := MachineConfig{ID: b.id, Dir: b.dir, Image: src.image, Shape: src.shape}
+	cfg := MachineConfig{ID: b.id, Dir: b.dir, Image: src.image, Shape: src.shape, Persistent: src.persistent}
 	if src.networked() {
 		if b.network, err = m.networks.Make(ctx); err != nil {
 			return nil, err
@@ -414,11 +426,15 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: m.driver.Name(),
 			DriverIdentity: m.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),
 			Created: began, Deadline: spec.Deadline, IdleLimit: spec.IdleLimit, Metadata: maps.Clone(spec.Metadata),
-			Cores: cores,
+			Cores: cores, Persistent: spec.Persistent,
 		},
 		lastUsed: time.Now(),
 	}
-	events, err := openEventLog(filepath.Join(m.dir, "events"), b.id)
+	s.kept, err = m.newKept(b, spec)
+	var events *eventLog
+	if err == nil {
+		events, err = openEventLog(filepath.Join(m.dir, "events"), b.id)
+	}
 	if err != nil {
 		release()
 		m.discard(b)
@@ -448,6 +464,9 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 		return nil, errClosed
 	}
 	m.journal.deadline(b.id, spec.Deadline)
+	if err := s.promise(); err != nil {
+		return nil, err
+	}
 	m.wake()
 	m.calls.Go(s.watch) // ends with the sandbox
 	m.observe.made(b.src.name, mode, s.info.Boot, nil)

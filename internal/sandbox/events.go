@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 type Event struct {
 	Number int            `json:"number"`
 	Time   time.Time      `json:"time"`
-	Kind   string         `json:"kind"` // created, exec, snapshot, fork, paused, resumed, ended, truncated
+	Kind   string         `json:"kind"` // created, exec, snapshot, fork, paused, resumed, detached, adopted, ended, truncated
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
@@ -46,6 +47,27 @@ func openEventLog(dir, id string) (*eventLog, error) {
 		return nil, fault.Errorf(fault.Internal, "open event log: %w", err)
 	}
 	return &eventLog{path: path, file: f}, nil
+}
+
+// reopenEventLog goes on with the log of a sandbox that another process had.
+func reopenEventLog(dir, id string) (*eventLog, error) {
+	l, err := openEventLog(dir, id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(l.path)
+	if err == nil { // the other may have died within a line
+		l.bytes = bytes.LastIndexByte(b, '\n') + 1
+		err = l.file.Truncate(int64(l.bytes))
+	}
+	if err != nil {
+		l.close()
+		return nil, fault.Errorf(fault.Internal, "open event log: %w", err)
+	}
+	for _, e := range l.all() {
+		l.count, l.full = e.Number, l.full || e.Kind == "truncated"
+	}
+	return l, nil
 }
 
 // add appends an event. A log that cannot be written does not stop the sandbox.

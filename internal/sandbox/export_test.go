@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -20,7 +21,10 @@ const (
 
 // Die gives up the journal's lock as the kernel does when a process ends, and
 // leaves everything else.
-func (m *Manager) Die() { _ = m.journal.lock.Close() }
+func (m *Manager) Die() {
+	_ = m.journal.lock.Close()
+	m.journal.lock, _ = os.Open(os.DevNull) // that Close can close
+}
 
 // JournalDir is the manager's own directory.
 func (m *Manager) JournalDir() string { return m.journal.dir }

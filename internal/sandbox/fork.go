@@ -44,6 +44,9 @@ func (s *Sandbox) Fork(ctx context.Context, n int, spec Spec) ([]Forked, error) 
 		return nil, err
 	}
 	defer end()
+	if err := s.m.mayPersist(s.body.src, spec); err != nil {
+		return nil, err
+	}
 	ctx, cancel := spec.within(ctx)
 	defer cancel()
 	live, stop := s.whileLive(ctx, "fork")
@@ -77,7 +80,7 @@ func (s *Sandbox) fork(ctx context.Context, spec Spec, began time.Time, reserved
 	}
 	defer os.RemoveAll(home)
 	src := s.body.src
-	src.snapshot, src.pooled, src.policy = filepath.Join(home, "state"), false, s.Info().Network
+	src.snapshot, src.pooled, src.policy, src.persistent = filepath.Join(home, "state"), false, s.Info().Network, spec.Persistent
 	if err := src.inherit(spec.Network); err != nil {
 		return nil, err
 	}

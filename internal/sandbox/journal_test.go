@@ -53,7 +53,7 @@ func TestReclaim(t *testing.T) {
 			t.Errorf("machines %v, want only the living manager's %s", ids, living.Info().ID)
 		}
 		run1(e.t, living, "true")
-		want := []string{filepath.Base(e.JournalDir()), filepath.Base(next.JournalDir()), "lock"}
+		want := []string{filepath.Base(e.JournalDir()), filepath.Base(next.JournalDir()), "lock", "pass"}
 		slices.Sort(want)
 		if got := names(e.t, e.RunDir()); !slices.Equal(got, want) {
 			t.Errorf("journals %v, want %v", got, want)
@@ -191,7 +191,7 @@ func TestOpenTogether(t *testing.T) {
 			t.Errorf("%s was reclaimed %d times", id, n)
 		}
 	}
-	if left := names(t, old.RunDir()); !slices.Equal(left, []string{"lock"}) {
+	if left := names(t, old.RunDir()); !slices.Equal(left, []string{"lock", "pass"}) {
 		t.Errorf("left: %v", left)
 	}
 	_ = old.Close() // only ends its goroutines

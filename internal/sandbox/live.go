@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Info struct {
 	Deadline  time.Time     `json:"deadline"`
 	IdleLimit time.Duration `json:"idle_limit_ns,omitempty"`
 	Paused    bool          `json:"paused"`
+	// Persistent says that the sandbox outlives the process that has it.
+	Persistent bool `json:"persistent,omitempty"`
 	// Cores are the host's processors that the machine runs on and no other that
 	// is Dedicated does; those made beside it have the same. Empty: where all run
 	// that are not Dedicated, or the driver cannot bind its machines.
@@ -43,6 +46,7 @@ type Sandbox struct {
 	release  func() // gives back what it reserved
 	reserved *reservation
 	events   *eventLog
+	kept     *kept         // of a persistent one
 	done     chan struct{} // closed when destroyed
 	// verb holds a value while the machine is paused, resumed or snapshotted:
 	// a driver is asked for one of these at a time.
@@ -207,7 +211,13 @@ func (s *Sandbox) Extend(deadline time.Time) error {
 		defer s.mu.Unlock()
 		return s.refuse("extend")
 	}
-	s.info.Deadline = deadline
+	info := s.info
+	info.Deadline = deadline
+	if err := s.persist(info); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.info.Deadline = deadline // fields that never change are read without mu
 	s.mu.Unlock()
 	s.m.journal.deadline(s.info.ID, deadline)
 	s.m.wake()
@@ -225,6 +235,12 @@ func (s *Sandbox) SetIdleLimit(limit time.Duration) error {
 		defer s.mu.Unlock()
 		return s.refuse("set the idle limit")
 	}
+	info := s.info
+	info.IdleLimit = limit
+	if err := s.persist(info); err != nil {
+		s.mu.Unlock()
+		return err
+	}
 	s.info.IdleLimit, s.lastUsed = limit, time.Now()
 	s.mu.Unlock()
 	s.m.wake()
@@ -238,8 +254,12 @@ func (s *Sandbox) Pause(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	if err := s.body.machine.Pause(ctx); err != nil {
+	// The record first: who adopts the sandbox must not wait for guestd's answer.
+	if err := s.persistPaused(true); err != nil {
 		return err
+	}
+	if err := s.body.machine.Pause(ctx); err != nil {
+		return errors.Join(err, s.persistPaused(false))
 	}
 	s.mu.Lock()
 	s.info.Paused, s.pausedAt = true, time.Now()
@@ -263,7 +283,7 @@ func (s *Sandbox) Resume(ctx context.Context) error {
 	s.pausedFor += time.Since(s.pausedAt)
 	s.mu.Unlock()
 	s.events.add(Event{Kind: "resumed"})
-	return nil
+	return s.persistPaused(false)
 }
 
 // paused is how long the sandbox has been paused so far.
@@ -300,6 +320,7 @@ func (s *Sandbox) finish() error {
 		<-s.done
 		return s.destroyErr
 	}
+	s.forsake()
 	s.Usage() // nobody can count afterwards
 	if used := s.NetworkUsage(); used.Attempts > 0 {
 		s.events.add(Event{Kind: "network_used", Detail: map[string]any{"usage": used}})

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"assay/internal/fault"
-	"assay/internal/guest"
 )
 
 // Options are a manager's settings.
@@ -35,6 +34,10 @@ type Options struct {
 	Overcommit int
 	// Pool is how many machines of each prepared template wait, never used.
 	Pool int
+	// Keeper names what this process is, the same at each start: persistent
+	// sandboxes that a process of the name left are adopted by the next one.
+	// Empty adopts none and makes none.
+	Keeper string
 	// Networks makes the networks of sandboxes with a policy; nil refuses them.
 	Networks Networks
 	Observe  Observer
@@ -65,13 +68,15 @@ type Manager struct {
 	underWay  map[*call]struct{} // what Close cancels
 	leftovers []*body            // could not be ended; the sweep tries again
 	expire    time.Time          // when to look for snapshots past their retention
+	adopted   int                // by Open
 
 	closing  sync.Once
 	closeErr error
 }
 
 // Open makes a manager, after it has killed and removed whatever managers that
-// died left in the directory. Close it.
+// died left in the directory, and adopted the persistent sandboxes of those of
+// its keeper. Close it.
 func Open(ctx context.Context, o Options) (*Manager, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -87,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 			return nil, fault.Errorf(fault.Internal, "open engine: %w", err)
 		}
 	}
-	j, err := openJournal(ctx, filepath.Join(o.Dir, "run"), o.Driver, o.Others, o.Log)
+	j, err := openJournal(ctx, filepath.Join(o.Dir, "run"), o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +106,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 		wakeups: make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
 	}
 	m.pool = newPool(m, o.Pool)
+	m.adoptAll(ctx)
 	return m, nil
 }
 
@@ -248,8 +254,9 @@ func (m *Manager) forget(id string) {
 	delete(m.sandboxes, id)
 }
 
-// Close refuses further calls, ends those under way, destroys all sandboxes and
-// gives up the directory. Run has returned before. It is idempotent.
+// Close refuses further calls, ends those under way, destroys all sandboxes but
+// persistent ones, which go on, and gives up the directory. Run has returned
+// before. It is idempotent.
 func (m *Manager) Close() error {
 	m.closing.Do(func() { m.closeErr = m.close() })
 	return m.closeErr
@@ -267,7 +274,7 @@ func (m *Manager) close() error {
 	var errs []error
 	for _, s := range m.List() {
 		wg.Go(func() {
-			if err := s.destroy("engine closed", guest.Killed); err != nil {
+			if err := s.close(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, fmt.Errorf("sandbox %s: %w", s.info.ID, err))

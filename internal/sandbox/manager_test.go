@@ -141,6 +141,7 @@ type env struct {
 	opts     sandbox.Options
 	template sandbox.Template
 	stop     func() // ends Run, waits for it and closes the manager
+	halt     func() // only ends Run and waits for it
 }
 
 var shape = sandbox.Shape{VCPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Processes: 32}
@@ -210,6 +211,10 @@ func (e *env) run(m *sandbox.Manager) {
 		e.empty()
 	}
 	e.stop = stop
+	e.halt = func() {
+		cancel()
+		ran.Wait()
+	}
 	e.t.Cleanup(stop)
 }
 
@@ -219,7 +224,7 @@ func (e *env) empty() {
 	if ids := e.driver.Machines(); len(ids) > 0 {
 		e.t.Errorf("machines are left: %v", ids)
 	}
-	if left := names(e.t, filepath.Join(e.opts.Dir, "run")); !slices.Equal(left, []string{"lock"}) {
+	if left := names(e.t, filepath.Join(e.opts.Dir, "run")); !slices.Equal(left, []string{"lock", "pass"}) {
 		e.t.Errorf("left in the journal: %v", left)
 	}
 	e.idle()

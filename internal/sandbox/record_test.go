@@ -20,7 +20,7 @@ func (nameOnly) Name() string { return "none" }
 // bring its record back.
 func TestRecordStaysGone(t *testing.T) {
 	t.Parallel()
-	j, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "run"), nameOnly{}, nil, slog.New(slog.DiscardHandler))
+	j, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "run"), Options{Driver: nameOnly{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,10 @@ func TestRecordStaysGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.deadline("two", time.Now())
-	if _, err := os.Stat(j.path("two")); !errors.Is(err, fs.ErrNotExist) {
+	if err := j.keep("two", &kept{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(j.dir, "two.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the record is back: %v", err)
 	}
 	if err := j.end("one"); err != nil {

@@ -68,6 +68,10 @@ type MachineConfig struct {
 	// NetNS is the path of the network namespace to be in, with the interfaces
 	// that the guest gets. Empty is none but loopback.
 	NetNS string
+	// Persistent lets the machine outlive this process; else the kernel ends it
+	// with the process, however that ends. fault.Unsupported from drivers that
+	// are no Adopter.
+	Persistent bool
 }
 
 // Driver makes machines with one technology. A driver gives a byte stream to

@@ -36,6 +36,9 @@ type Tree struct {
 // nothing, limit nothing and count nothing.
 func None() *Tree { return &Tree{} }
 
+// Usable reports whether groups of the tree hold anything.
+func (t *Tree) Usable() bool { return t.v2 != "" || len(t.v1) > 0 }
+
 // v1Controllers are what is used of cgroup v1; memory, cpuacct and pids must
 // be there, the others are used where they are.
 var v1Controllers = []string{"memory", "cpuacct", "pids", "cpu"}

@@ -68,7 +68,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 	s := newSuite(cfg)
 	s.prepare(t)
-	for _, group := range [][]test{causeTests, usageTests, streamTests, sessionTests, isolationTests, lifecycleTests, restoreTests, wireTests} {
+	for _, group := range [][]test{causeTests, usageTests, streamTests, sessionTests, isolationTests, lifecycleTests, adoptTests, restoreTests, wireTests} {
 		for _, tt := range group {
 			t.Run(tt.name, func(t *testing.T) { tt.run(t, s.restore(t)) })
 		}

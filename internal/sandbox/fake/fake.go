@@ -42,7 +42,10 @@ type Driver struct {
 	snapshots map[string]*state
 }
 
-var _ sandbox.Driver = (*Driver)(nil)
+var (
+	_ sandbox.Driver  = (*Driver)(nil)
+	_ sandbox.Adopter = (*Driver)(nil)
+)
 
 // New makes a driver without faults. Snapshots live as long as it does.
 func New() *Driver {
@@ -147,6 +150,17 @@ func (d *Driver) make(cfg sandbox.MachineConfig, st *state, f Faults) (sandbox.M
 	m := newMachine(d, cfg, st)
 	d.machines[cfg.ID] = m
 	m.start(f.Silent != nil && f.Silent(cfg.ID))
+	return m, nil
+}
+
+// Adopt gives a machine that lives.
+func (d *Driver) Adopt(_ context.Context, cfg sandbox.MachineConfig) (sandbox.Machine, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.machines[cfg.ID]
+	if m == nil || !m.cfg.Persistent {
+		return nil, fault.Errorf(fault.NotFound, "no persistent machine %s", cfg.ID)
+	}
 	return m, nil
 }
 

@@ -63,7 +63,10 @@ type machine struct {
 	peak    int64
 }
 
-var _ sandbox.Machine = (*machine)(nil)
+var (
+	_ sandbox.Machine  = (*machine)(nil)
+	_ sandbox.Detacher = (*machine)(nil)
+)
 
 func newMachine(d *Driver, cfg sandbox.MachineConfig, st *state) *machine {
 	m := &machine{d: d, cfg: cfg, ended: make(chan struct{}), state: st}
@@ -234,6 +237,15 @@ func (m *machine) Usage() (sandbox.HostUsage, error) {
 	now := m.memory()
 	m.peak = max(m.peak, now)
 	return sandbox.HostUsage{CPU: m.cpu, Memory: now, MemoryPeak: m.peak}, nil
+}
+
+// Detach leaves the machine as it is: the next manager of the same process
+// adopts it.
+func (m *machine) Detach() error {
+	if !m.cfg.Persistent {
+		return fault.Errorf(fault.Conflict, "machine %s ends with its process", m.cfg.ID)
+	}
+	return nil
 }
 
 func (m *machine) Destroy(context.Context) error {

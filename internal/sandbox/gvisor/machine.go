@@ -34,12 +34,16 @@ type machine struct {
 	group *cgroup.Group
 	link  net.Conn
 	wires *net.UnixConn
+	// released is an event with which watch ends before the machine does; -1 for
+	// a machine that cannot be given up.
+	released int
 	// passing is held while files are passed: an answer belongs to one call.
 	passing sync.Mutex
 	logs    *tail
 	pidfd   int
 	cont    *container.Container
 
+	watched  chan struct{} // closed when watch has returned
 	ended    chan struct{}
 	end      sandbox.Cause // set before ended is closed
 	mu       sync.Mutex    // guards the verbs below: one at a time
@@ -49,8 +53,9 @@ type machine struct {
 }
 
 var (
-	_ sandbox.Machine = (*machine)(nil)
-	_ sandbox.Pinner  = (*machine)(nil)
+	_ sandbox.Machine  = (*machine)(nil)
+	_ sandbox.Pinner   = (*machine)(nil)
+	_ sandbox.Detacher = (*machine)(nil)
 )
 
 // make boots a machine, or restores it when snapshotDir is not empty.
@@ -62,7 +67,11 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{d: d, cfg: cfg, conf: conf, ended: make(chan struct{}), pidfd: -1}
+	m := newMachine(d, cfg, conf)
+	if cfg.Persistent && !d.tree.Usable() {
+		return nil, fault.Errorf(fault.Unsupported, "a persistent machine needs cgroups: without them nobody could end it after its process").
+			WithHint("run as root on a host with cgroups, or create the sandbox without persistence")
+	}
 	m.group, err = d.tree.Make(cfg.ID, cgroup.Limits{
 		Memory:    cfg.Shape.Memory + cfg.Shape.Disk + overhead,
 		Processes: hostProcesses(cfg.Shape),
@@ -83,20 +92,24 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, snapshotDi
 	if m.logs, err = openTail(bootfile.LogPath(bundle)); err != nil {
 		return nil, fault.Errorf(fault.Exhausted, "machine %s: open log: %w", cfg.ID, err)
 	}
-	link, wires, err := m.openSockets()
+	pass, err := m.openSockets()
+	defer closeAll(pass)
 	if err != nil {
 		return nil, fault.Errorf(fault.Exhausted, "machine %s: open link: %w", cfg.ID, err)
 	}
-	defer link.Close()
-	defer wires.Close()
-
 	if err := m.start(ctx, conf, container.Args{
-		ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: true, PassFiles: map[int]*os.File{guest.LinkFD: link, guest.WiresFD: wires},
+		ID: cfg.ID, Spec: spec, BundleDir: bundle, Attached: !cfg.Persistent, PassFiles: pass,
 	}, snapshotDir); err != nil {
 		return nil, fault.Errorf(fault.Internal, "start machine %s: %w%s%s", cfg.ID, err, m.lastStatus(), m.logs.suffix())
 	}
-	go m.watch()
+	if err := m.follow(); err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+func newMachine(d *Driver, cfg sandbox.MachineConfig, conf *config.Config) *machine {
+	return &machine{d: d, cfg: cfg, conf: conf, ended: make(chan struct{}), watched: make(chan struct{}), pidfd: -1, released: -1}
 }
 
 // start has the library start the boot process, and the guest in it. The kernel
@@ -116,7 +129,6 @@ func (m *machine) start(ctx context.Context, conf *config.Config, args container
 	if m.pidfd, err = unix.PidfdOpen(m.cont.SandboxPid(), 0); err != nil {
 		return err
 	}
-	_ = slowMonitor(m.cont.SandboxPid())
 	if snapshotDir == "" {
 		return m.cont.Start(conf)
 	}
@@ -155,41 +167,59 @@ func (m *machine) undo() {
 	if m.logs != nil {
 		m.logs.close()
 	}
-	if m.pidfd >= 0 {
-		_ = unix.Close(m.pidfd)
-	}
+	m.closeFDs()
 	_ = removeFiles(m.cfg.Dir)
+}
+
+func (m *machine) closeFDs() {
+	for _, fd := range []int{m.pidfd, m.released} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 const undoTimeout = 20 * time.Second
 
-// openSockets makes the two socket pairs with guestd and gives its ends.
-func (m *machine) openSockets() (link, wires *os.File, err error) {
-	if m.link, link, err = socketPair(unix.SOCK_STREAM); err != nil {
-		return nil, nil, err
+// openSockets makes the two socket pairs with guestd and gives what the boot
+// process is started with: guestd's ends, and this process's own if the machine
+// outlives it. The caller closes them, also after an error.
+func (m *machine) openSockets() (pass map[int]*os.File, err error) {
+	pass = map[int]*os.File{}
+	if m.link, err = m.socketPair(unix.SOCK_STREAM, pass, guest.LinkFD, bootfile.KeptLink); err != nil {
+		return pass, err
 	}
-	conn, wires, err := socketPair(unix.SOCK_SEQPACKET)
-	if err != nil {
-		_ = link.Close()
-		return nil, nil, err
+	conn, err := m.socketPair(unix.SOCK_SEQPACKET, pass, guest.WiresFD, bootfile.KeptWires)
+	if err == nil {
+		m.wires = conn.(*net.UnixConn) // the pair is AF_UNIX
 	}
-	m.wires = conn.(*net.UnixConn) // the pair is AF_UNIX
-	return link, wires, nil
+	return pass, err
 }
 
-func socketPair(kind int) (net.Conn, *os.File, error) {
+func (m *machine) socketPair(kind int, pass map[int]*os.File, theirs, kept int) (net.Conn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "guestd"), os.NewFile(uintptr(fds[1]), "guestd")
-	defer ours.Close()
+	ours := os.NewFile(uintptr(fds[0]), "guestd")
+	pass[theirs] = os.NewFile(uintptr(fds[1]), "guestd")
+	if m.cfg.Persistent {
+		// As a file it is made now: one made of a socket that does not block would
+		// make it block for us, too, when it is passed.
+		fd, err := unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, errors.Join(err, ours.Close())
+		}
+		pass[kept] = os.NewFile(uintptr(fd), "guestd")
+	}
 	conn, err := net.FileConn(ours)
-	if err != nil {
-		_ = theirs.Close()
-		return nil, nil, err
+	return conn, errors.Join(err, ours.Close())
+}
+
+func closeAll(files map[int]*os.File) {
+	for _, f := range files {
+		_ = f.Close()
 	}
-	return conn, theirs, nil
 }
 
 func (m *machine) closeSockets() {
@@ -215,7 +245,9 @@ func writeBundle(bundle string, cfg sandbox.MachineConfig, g *cgroup.Group, filt
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), b, 0o600); err != nil {
 		return nil, err
 	}
-	return spec, bootfile.File{Procs: g.Procs(), Memory: cfg.Shape.Memory, CPUs: cfg.Shape.VCPUs, Filter: filter}.Write(bundle)
+	return spec, bootfile.File{
+		Procs: g.Procs(), Memory: cfg.Shape.Memory, CPUs: cfg.Shape.VCPUs, Filter: filter, Persistent: cfg.Persistent,
+	}.Write(bundle)
 }
 
 // guestCaps are guestd's capabilities in the guest, where they reach nothing
@@ -267,13 +299,29 @@ func machineSpec(bundle string, cfg sandbox.MachineConfig) *specs.Spec {
 	}
 }
 
-// watch waits for the boot process to end, by whatever cause.
+// follow begins to watch a machine that runs.
+func (m *machine) follow() (err error) {
+	if m.cfg.Persistent {
+		if m.released, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+			return fault.Errorf(fault.Exhausted, "watch machine %s: %w", m.cfg.ID, err)
+		}
+	}
+	go m.watch()
+	return nil
+}
+
+// watch waits for the boot process to end, by whatever cause, or for the machine
+// to be given up.
 func (m *machine) watch() {
+	defer close(m.watched)
+	fds := []unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}, {Fd: int32(m.released), Events: unix.POLLIN}}
 	for {
-		fds := []unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
 			break
 		}
+	}
+	if fds[0].Revents == 0 {
+		return
 	}
 	m.mu.Lock()
 	switch {
@@ -359,7 +407,7 @@ func (m *machine) Destroy(ctx context.Context) error {
 		err := m.group.Remove(ctx)
 		m.reap()
 		<-m.ended
-		_ = unix.Close(m.pidfd)
+		m.closeFDs()
 		m.closeSockets()
 		m.logs.close()
 		err = errors.Join(err, removeFiles(m.cfg.Dir))

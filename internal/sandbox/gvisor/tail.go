@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"errors"
 	"os"
 	"sync"
 
@@ -19,7 +20,7 @@ type tail struct {
 const tailSize = 64 << 10
 
 func openTail(path string) (*tail, error) {
-	if err := unix.Mkfifo(path, 0o600); err != nil {
+	if err := unix.Mkfifo(path, 0o600); err != nil && !errors.Is(err, unix.EEXIST) { // an adopted machine has one
 		return nil, err
 	}
 	// Open for both ways: then it neither waits for a writer nor ends with one.

@@ -93,6 +93,9 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, memory *te
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	if cfg.Persistent {
+		return nil, fault.Errorf(fault.Unsupported, "machines of driver qemu end with their process")
+	}
 	m.group, err = d.tree.Make(cfg.ID, cgroup.Limits{
 		Memory:    memorySize(cfg.Shape) + overhead,
 		Processes: hostProcesses + cfg.Shape.VCPUs,

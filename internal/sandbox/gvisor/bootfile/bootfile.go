@@ -24,7 +24,19 @@ type File struct {
 	CPUs int `json:"cpus"`
 	// Filter is the path of the compiled system call filter.
 	Filter string `json:"filter"`
+	// Persistent says that the machine outlives the process that starts it.
+	Persistent bool `json:"persistent,omitempty"`
 }
+
+// The host's ends of a persistent machine's sockets. The boot process keeps them
+// open under these numbers and never uses them: when the process that made the
+// machine is gone, the next one takes them from there. They are passed like the
+// guest's own, under the same numbers. Whoever breaks into the boot process has
+// the guest's ends anyway.
+const (
+	KeptLink  = 905
+	KeptWires = 906
+)
 
 // FilterCommand makes the boot binary write the compiled system call filter of
 // the platform that follows to stdout.
