@@ -1779,7 +1779,10 @@ type Sandbox struct {
 
 	// Parent The sandbox that it was forked from.
 	Parent string `json:"parent,omitempty,omitzero"`
-	Shape  Shape  `json:"shape"`
+
+	// Persistent Outlives the process of its node.
+	Persistent bool  `json:"persistent,omitempty,omitzero"`
+	Shape      Shape `json:"shape"`
 
 	// Snapshot The snapshot that it was made of.
 	Snapshot       string       `json:"snapshot,omitempty,omitzero"`
@@ -1808,8 +1811,12 @@ type SandboxCreate struct {
 
 	// Network What a sandbox may reach, through the proxy only. Without one it has no interface but loopback, and never gets one. A
 	// fork, and a sandbox of a snapshot, starts with that of its origin and may be given less, never more.
-	Network  NetworkPolicy `json:"network,omitempty,omitzero"`
-	Snapshot string        `json:"snapshot,omitempty,omitzero"`
+	Network NetworkPolicy `json:"network,omitempty,omitzero"`
+
+	// Persistent Outlives the process of its node: the next one adopts it, after a stop or a crash, with its deadline and what it has used.
+	// It takes longer to make and has no network; 501 where the node's driver cannot.
+	Persistent bool   `json:"persistent,omitempty,omitzero"`
+	Snapshot   string `json:"snapshot,omitempty,omitzero"`
 
 	// Template Example: base
 	Template string `json:"template,omitempty,omitzero"`

@@ -182,13 +182,13 @@ func (s *Server) openServices(ctx context.Context, o ServerOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	own := sandboxes.Options{Store: s.db.Sandboxes(), Node: s.nodeName(), Quota: s.quota, TokenQuota: tokenQuota, Log: s.log}
+	own := sandboxes.Options{Store: s.db.Sandboxes(), Node: s.nodeName(), Quota: s.quota, TokenQuota: tokenQuota, Actor: s.actor, Log: s.log}
 	if !s.config.Runs() {
 		own.Machines, own.Templates = sandboxes.NoMachines{}, sandboxes.NoMachines{}
 		s.Sandboxes, err = sandboxes.Open(ctx, own)
 		return err
 	}
-	if s.Engine, err = OpenEngine(ctx, Config{DataDir: o.DataDir, Driver: o.Driver, Accel: o.Accel, BinDir: o.BinDir, Pool: s.config.Pool, Observe: s.meters.engine(), Log: s.log}); err != nil {
+	if s.Engine, err = OpenEngine(ctx, Config{DataDir: o.DataDir, Driver: o.Driver, Accel: o.Accel, BinDir: o.BinDir, Pool: s.config.Pool, Keeper: serverKeeper, Observe: s.meters.engine(), Log: s.log}); err != nil {
 		return err
 	}
 	if s.Sandboxes, err = s.Engine.Sandboxes(ctx, own); err != nil {
@@ -201,6 +201,25 @@ func (s *Server) openServices(ctx context.Context, o ServerOptions) (err error) 
 func (s *Server) quota(account.Actor) sandboxes.Quota {
 	c := s.config.Quota
 	return sandboxes.Quota{Sandboxes: c.Sandboxes, CPUPerDay: c.CPUPerDay, SnapshotBytes: c.Disk, Snapshots: c.Snapshots}
+}
+
+// serverKeeper is who adopts the persistent sandboxes of a server.
+const serverKeeper = "server"
+
+// actor is who made a sandbox, as far as its quotas ask. A token that is not to
+// be found has none of its own: the user's hold all the same.
+func (s *Server) actor(ctx context.Context, user, token string) account.Actor {
+	a := account.Actor{User: user, Token: token}
+	if token == "" {
+		return a
+	}
+	t, err := s.db.Accounts().Token(ctx, token)
+	if err != nil {
+		s.log.WarnContext(ctx, "find the quotas of a token", "token", token, "error", err)
+		return a
+	}
+	a.Quotas = t.Quotas
+	return a
 }
 
 // tokenQuota is what may be had with a token, within the user's quota.

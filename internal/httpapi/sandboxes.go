@@ -31,7 +31,7 @@ func sandboxView(r sandboxes.Record) api.Sandbox {
 	v := api.Sandbox{
 		ID: r.ID, Owner: r.Owner, Node: r.Node, Name: r.Name, Labels: r.Labels, State: "running",
 		Template: r.Template, TemplateDigest: r.TemplateDigest, Snapshot: r.Snapshot, Parent: r.Parent,
-		BootMode: string(r.BootMode), BootUs: r.Boot.Microseconds(), Shape: shapeView(r.Shape), Dedicated: r.Dedicated,
+		BootMode: string(r.BootMode), BootUs: r.Boot.Microseconds(), Shape: shapeView(r.Shape), Dedicated: r.Dedicated, Persistent: r.Persistent,
 		CreatedAt: r.Created.UTC(), DeadlineAt: r.Deadline.UTC(), IdleSeconds: float32(r.Idle.Seconds()),
 		Usage: api.SandboxUsage{CPUUs: r.CPU.Microseconds(), MemoryGibSeconds: r.ByteSeconds / (1 << 30), SnapshotBytes: r.SnapshotBytes},
 	}
@@ -103,7 +103,7 @@ func (h sandboxHandlers) ListSandboxes(ctx context.Context, r api.ListSandboxesR
 func (h sandboxHandlers) CreateSandbox(ctx context.Context, r api.CreateSandboxRequestObject) (api.CreateSandboxResponseObject, error) {
 	b := r.Body
 	made, err := h.service.Create(ctx, sandboxes.CreateRequest{
-		Template: b.Template, Snapshot: b.Snapshot, Dedicated: b.Dedicated, Key: r.Params.IdempotencyKey,
+		Template: b.Template, Snapshot: b.Snapshot, Dedicated: b.Dedicated, Persistent: b.Persistent, Key: r.Params.IdempotencyKey,
 		Terms: sandboxes.Terms{TTL: seconds(b.TTLSeconds), Idle: seconds(b.IdleSeconds), Name: b.Name, Labels: b.Labels, Network: policyOf(b.Network)},
 	})
 	if err != nil {

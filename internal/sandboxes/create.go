@@ -38,6 +38,9 @@ type CreateRequest struct {
 	Snapshot string
 	// Dedicated reserves whole processors of the host.
 	Dedicated bool
+	// Persistent lets the sandbox outlive the server's process: the next one
+	// adopts it.
+	Persistent bool `json:",omitempty"`
 	Terms
 	// Key makes a repeated request give the first one's sandbox; "" is none.
 	Key string `json:"-"`
@@ -95,7 +98,7 @@ func (s *Service) create(ctx context.Context, actor account.Actor, req CreateReq
 	if err != nil {
 		return Record{}, err
 	}
-	spec.Dedicated = req.Dedicated
+	spec.Dedicated, spec.Persistent = req.Dedicated, req.Persistent
 	want := Held{Sandboxes: 1}
 	if req.Snapshot != "" {
 		snap, err := s.findSnapshot(ctx, account.Use, req.Snapshot)
@@ -167,7 +170,7 @@ func (s *Service) adopt(ctx context.Context, actor account.Actor, sb *sandbox.Sa
 	r.ID, r.Owner, r.Token, r.Node = info.ID, actor.User, actor.Token, s.o.Node
 	r.Template, r.TemplateDigest, r.Shape = info.Template, info.TemplateDigest, info.Shape
 	r.BootMode, r.Boot, r.Created, r.Deadline, r.Idle = info.BootMode, info.Boot, info.Created, info.Deadline, info.IdleLimit
-	r.Labels = maps.Clone(info.Metadata)
+	r.Labels, r.Persistent = maps.Clone(info.Metadata), info.Persistent
 	err := context.Cause(ctx) // nobody would learn its ID
 	if err == nil {
 		err = s.o.Store.AddSandbox(ctx, r)

@@ -11,6 +11,8 @@ import (
 type Machines interface {
 	Create(ctx context.Context, spec sandbox.Spec) (*sandbox.Sandbox, error)
 	Get(id string) (*sandbox.Sandbox, error)
+	// List gives all live sandboxes.
+	List() []*sandbox.Sandbox
 	Snapshot(id string) (sandbox.Snapshot, error)
 	RemoveSnapshot(id string) error
 	// Events gives the log of a live or ended sandbox.
@@ -118,8 +120,10 @@ type Record struct {
 	Boot             time.Duration
 	Shape            sandbox.Shape
 	Dedicated        bool
-	Created          time.Time
-	Deadline         time.Time
+	// Persistent says that it outlives the process of its node.
+	Persistent bool
+	Created    time.Time
+	Deadline   time.Time
 	// Idle ends it after so long without a call; zero is never.
 	Idle   time.Duration
 	Paused bool

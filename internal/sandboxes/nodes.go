@@ -53,6 +53,9 @@ func (NoMachines) Create(context.Context, sandbox.Spec) (*sandbox.Sandbox, error
 // Get finds none.
 func (NoMachines) Get(id string) (*sandbox.Sandbox, error) { return nil, noSandbox(id) }
 
+// List finds none.
+func (NoMachines) List() []*sandbox.Sandbox { return nil }
+
 // Snapshot finds none.
 func (NoMachines) Snapshot(id string) (sandbox.Snapshot, error) {
 	return sandbox.Snapshot{}, fault.Errorf(fault.NotFound, "there is no snapshot %.64s", id)

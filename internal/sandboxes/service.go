@@ -23,6 +23,10 @@ type Options struct {
 	Node string
 	// Quota says what an actor may have; nil is no bound.
 	Quota func(account.Actor) Quota
+	// Actor gives who made a persistent sandbox, from the IDs of a user and of a
+	// token, which may be "": for the quotas of sandboxes that are adopted. Nil
+	// knows nobody's.
+	Actor func(ctx context.Context, user, token string) account.Actor
 	// TokenQuota says what may be had with the actor's token, within the actor's
 	// own quota; nil is no further bound.
 	TokenQuota func(account.Actor) Quota
@@ -67,6 +71,8 @@ type live struct {
 	rec Record
 	// written is closed when the store has been told of its end, or could not be.
 	written chan struct{}
+	// left is closed when the service is and the sandbox goes on.
+	left chan struct{}
 
 	mu      sync.Mutex
 	counted time.Duration // CPU time that is accounted for
@@ -91,8 +97,9 @@ func (l *live) destroy(why string) error {
 	return l.sb.Destroy()
 }
 
-// Open makes a service. What this node had in an earlier life has ended with
-// its machines, and is written down so. Close it.
+// Open makes a service. Persistent sandboxes of this node that the engine has
+// adopted go on. What else it had in an earlier life has ended with its machines,
+// and is written down so. Close it.
 func Open(ctx context.Context, o Options) (*Service, error) {
 	if o.Node == "" {
 		return nil, fault.Errorf(fault.Internal, "the node has no name")
@@ -113,8 +120,16 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		o.TokenQuota = func(account.Actor) Quota { return Quota{} }
 	}
 	s := &Service{o: o, making: map[string]Held{}, live: map[string]*live{}, working: map[string]*working{}, ends: map[string]*ending{}}
-	if err := s.repair(ctx); err != nil {
+	if o.Actor == nil {
+		s.o.Actor = func(_ context.Context, user, token string) account.Actor {
+			return account.Actor{User: user, Token: token}
+		}
+	}
+	if err := s.adoptAll(ctx); err != nil {
 		return nil, err
+	}
+	if err := s.repair(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	if err := o.Store.ForgetBefore(ctx, time.Now().Add(-rememberFor), o.Node); err != nil {
 		return nil, err
@@ -155,14 +170,19 @@ const (
 	repairEvery = time.Minute
 )
 
-// Close ends all sandboxes of this service, writes their ends and waits for
-// all calls. Run has returned before. It is idempotent.
+// Close ends all sandboxes of this service but persistent ones, which go on,
+// writes their ends and waits for all calls. Run has returned before. It is
+// idempotent.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	var all []*live
 	for _, l := range s.live {
-		all = append(all, l)
+		if l.rec.Persistent {
+			l.leave()
+		} else {
+			all = append(all, l)
+		}
 	}
 	for _, w := range s.working {
 		w.cancel(errClosed)
@@ -203,7 +223,7 @@ func (s *Service) enter() (leave func(), err error) {
 // being closed ends at once: Close did not see it, and would wait for its end.
 // The caller has entered.
 func (s *Service) keep(sb *sandbox.Sandbox, by account.Actor, rec Record) error {
-	l := &live{sb: sb, by: by, rec: rec, at: rec.Created, written: make(chan struct{})}
+	l := newLive(sb, by, rec)
 	s.mu.Lock()
 	closed := s.closed
 	s.live[rec.ID] = l
@@ -223,7 +243,11 @@ const stopped = "server stopped"
 
 // follow writes a sandbox's end when it has come.
 func (s *Service) follow(l *live) {
-	<-l.sb.Ended()
+	select {
+	case <-l.left:
+		return
+	case <-l.sb.Ended():
+	}
 	id, now := l.rec.ID, time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), storeWait)
 	defer cancel()

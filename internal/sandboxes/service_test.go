@@ -26,6 +26,8 @@ type env struct {
 	t       *testing.T
 	driver  *fake.Driver
 	manager *sandbox.Manager
+	engine  sandbox.Options
+	stop    func() // ends the manager's Run
 	store   *failing
 	opts    sandboxes.Options
 }
@@ -105,14 +107,9 @@ func newEnv(t *testing.T, change func(*sandboxes.Options)) *env {
 	if err := os.WriteFile(template.Image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.manager, err = sandbox.Open(t.Context(), sandbox.Options{Driver: e.driver, Dir: filepath.Join(dir, "engine"), CPUs: 2, Memory: 8 * 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var ran sync.WaitGroup
-	ran.Go(func() { _ = e.manager.Run(ctx) })
-	e.opts = sandboxes.Options{Machines: e.manager, Templates: oneTemplate{template}, Store: e.store, Node: "n1"}
+	e.engine = sandbox.Options{Driver: e.driver, Dir: filepath.Join(dir, "engine"), CPUs: 2, Memory: 8 * 64 << 20, Keeper: "test"}
+	e.opts = sandboxes.Options{Templates: oneTemplate{template}, Store: e.store, Node: "n1"}
+	e.openEngine()
 	if change != nil {
 		change(&e.opts)
 	}
@@ -121,8 +118,7 @@ func newEnv(t *testing.T, change func(*sandboxes.Options)) *env {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		stop()
-		ran.Wait()
+		e.stop()
 		if err := errors.Join(e.manager.Close(), db.Close()); err != nil {
 			t.Error(err)
 		}
@@ -131,6 +127,33 @@ func newEnv(t *testing.T, change func(*sandboxes.Options)) *env {
 		}
 	})
 	return e
+}
+
+// openEngine opens a manager and runs it.
+func (e *env) openEngine() {
+	e.t.Helper()
+	m, err := sandbox.Open(e.t.Context(), e.engine)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(e.t.Context()))
+	var ran sync.WaitGroup
+	ran.Go(func() { _ = m.Run(ctx) })
+	e.manager, e.opts.Machines = m, m
+	e.stop = func() {
+		cancel()
+		ran.Wait()
+	}
+}
+
+// restart ends service and engine, and opens both again.
+func (e *env) restart() {
+	e.t.Helper()
+	must(e.t, e.Close())
+	e.stop()
+	must(e.t, e.manager.Close())
+	e.openEngine()
+	e.open()
 }
 
 func (e *env) open() {

@@ -32,7 +32,7 @@ func addLabels(ctx context.Context, tx *sql.Tx, insert, id string, labels map[st
 }
 
 const sandboxColumns = `id, owner, token, node, name, labels, template, template_digest, snapshot, parent, boot_mode, boot_us,
-	shape, disk_bytes, dedicated, created, deadline, idle_us, paused, cpu_us, memory_byte_s, snapshot_bytes, ended, why, cause`
+	shape, disk_bytes, dedicated, created, deadline, idle_us, paused, cpu_us, memory_byte_s, snapshot_bytes, ended, why, cause, persistent`
 
 // AddSandbox writes a new sandbox.
 func (s Sandboxes) AddSandbox(ctx context.Context, r sandboxes.Record) error {
@@ -46,11 +46,11 @@ func (s Sandboxes) AddSandbox(ctx context.Context, r sandboxes.Record) error {
 	}
 	return s.db.write(ctx, "add sandbox "+r.ID, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
 			ON CONFLICT (id) DO NOTHING`,
 			r.ID, r.Owner, r.Token, r.Node, r.Name, string(labels), r.Template, r.TemplateDigest, r.Snapshot, r.Parent, string(r.BootMode),
 			r.Boot.Microseconds(), string(shape), r.Shape.Disk, r.Dedicated, micros(r.Created), micros(r.Deadline), r.Idle.Microseconds(), r.Paused,
-			r.CPU.Microseconds(), r.ByteSeconds, r.SnapshotBytes, micros(r.End.At), r.End.Why, string(r.End.Cause))
+			r.CPU.Microseconds(), r.ByteSeconds, r.SnapshotBytes, micros(r.End.At), r.End.Why, string(r.End.Cause), r.Persistent)
 		if err == nil {
 			err = one(res, fault.Errorf(fault.Conflict, "there is a sandbox %s already", r.ID))
 		}
@@ -66,7 +66,7 @@ func scanSandbox(row scanner) (r sandboxes.Record, err error) {
 	var boot, disk, created, deadline, idle, cpu, ended int64
 	if err := row.Scan(&r.ID, &r.Owner, &r.Token, &r.Node, &r.Name, &labels, &r.Template, &r.TemplateDigest, &r.Snapshot, &r.Parent, &r.BootMode,
 		&boot, &shape, &disk, &r.Dedicated, &created, &deadline, &idle, &r.Paused, &cpu, &r.ByteSeconds, &r.SnapshotBytes,
-		&ended, &r.End.Why, &r.End.Cause); err != nil {
+		&ended, &r.End.Why, &r.End.Cause, &r.Persistent); err != nil {
 		return r, err
 	}
 	r.Boot, r.Idle, r.CPU = span(boot), span(idle), span(cpu)

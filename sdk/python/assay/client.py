@@ -32,12 +32,12 @@ class Client:
 
     def create(
         self, template: str = "", *, snapshot: str = "", ttl_seconds: float = 0, idle_seconds: float = 0, name: str = "",
-        labels: Optional[Labels] = None, metadata: Optional[Labels] = None, dedicated: bool = False,
+        labels: Optional[Labels] = None, metadata: Optional[Labels] = None, dedicated: bool = False, persistent: bool = False,
     ) -> Sandbox:
         """Makes a sandbox: see Sandbox.create."""
         return Sandbox.create(
             template, snapshot=snapshot, ttl_seconds=ttl_seconds, idle_seconds=idle_seconds, name=name, labels=labels, metadata=metadata,
-            dedicated=dedicated, client=self,
+            dedicated=dedicated, persistent=persistent, client=self,
         )
 
     def get(self, sandbox_id: str) -> Sandbox:

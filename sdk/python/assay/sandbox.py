@@ -60,6 +60,7 @@ class Sandbox:
         self.boot_ms: float = int(d["boot_us"]) / 1000
         self.shape: Shape = Shape.of(d["shape"])
         self.dedicated: bool = bool(d.get("dedicated", False))
+        self.persistent: bool = bool(d.get("persistent", False))
         self.created_at: Optional[datetime] = when(d["created_at"])
         self.deadline_at: Optional[datetime] = when(d["deadline_at"])
         self.idle_seconds: float = float(d.get("idle_seconds", 0))
@@ -94,7 +95,7 @@ class Sandbox:
     def create(
         cls, template: str = "", *, snapshot: str = "", ttl_seconds: float = 0, idle_seconds: float = 0, name: str = "",
         labels: Optional[Labels] = None, metadata: Optional[Labels] = None, dedicated: bool = False, allow: Optional[Sequence[str]] = None, network_phase: str = "always",
-        client: Optional["Client"] = None,
+        persistent: bool = False, client: Optional["Client"] = None,
     ) -> "Sandbox":
         """Makes a sandbox and returns when it can be used.
 
@@ -102,7 +103,8 @@ class Sandbox:
         is what it is made of. ttl_seconds is its hard end from now, 0 an hour;
         idle_seconds ends it after so long without a call, 0 never. labels
         (metadata is another name for them): at most 32. dedicated reserves whole
-        processors of the host.
+        processors of the host. persistent lets it outlive the server's process, which
+        adopts it when it starts again; it has no network then.
 
         allow lists the names that it may reach, through a proxy: "web.example.org",
         "*.example.org:443". None is no network at all, and none later; an empty list
@@ -124,6 +126,8 @@ class Sandbox:
             body["template"] = template or "base"
         if dedicated:
             body["dedicated"] = True
+        if persistent:
+            body["persistent"] = True
         if allow is not None:
             body["network"] = {"allow": list(allow), "phase": network_phase}
         return cls(c, c._transport.json("POST", "/api/v1/sandboxes", body=body, once=True))

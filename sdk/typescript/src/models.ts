@@ -100,6 +100,8 @@ export interface SandboxInfo {
   bootMs: number;
   shape: Shape;
   dedicated: boolean;
+  /** Outlives the server's process. */
+  persistent: boolean;
   createdAt: Date;
   /** Its hard end. */
   deadlineAt: Date;
@@ -174,7 +176,7 @@ export function execResultOf(d: any): ExecResult {
 
 export function sandboxInfoOf(d: any): SandboxInfo {
   const { bootUs, ...rest } = fromWire(d);
-  return { name: "", labels: {}, snapshot: "", parent: "", dedicated: false, idleSeconds: 0, endReason: "", endCause: "", ...rest, bootMs: bootUs / 1000 };
+  return { name: "", labels: {}, snapshot: "", parent: "", dedicated: false, persistent: false, idleSeconds: 0, endReason: "", endCause: "", ...rest, bootMs: bootUs / 1000 };
 }
 
 export const snapshotInfoOf = (d: any): SnapshotInfo => ({ name: "", labels: {}, ...fromWire(d) });

@@ -26,6 +26,8 @@ export interface CreateOptions extends Terms {
   snapshot?: string;
   /** Whole processors of the host for it alone. */
   dedicated?: boolean;
+  /** Outlives the server's process, which adopts it when it starts again; it has no network then. */
+  persistent?: boolean;
   /** What it may reach; nothing said is no network at all, and none later. Of a snapshot: no more than its sandbox had. */
   network?: NetworkPolicy;
 }
@@ -98,7 +100,7 @@ export class Sandbox {
   get files(): Filesystem { return this.filesystem; }
 
   static async create(transport: Transport, o: CreateOptions = {}): Promise<Sandbox> {
-    const json = { ...terms(o), ...toWire({ template: o.template ?? (o.snapshot ? undefined : "base"), snapshot: o.snapshot, dedicated: o.dedicated, network: o.network }) };
+    const json = { ...terms(o), ...toWire({ template: o.template ?? (o.snapshot ? undefined : "base"), snapshot: o.snapshot, dedicated: o.dedicated, persistent: o.persistent, network: o.network }) };
     return new Sandbox(transport, sandboxInfoOf(await transport.json("POST", "/api/v1/sandboxes", { json, once: true })));
   }
 
