@@ -57,6 +57,9 @@ func connect(ctx context.Context, env *Env) (*supervisor.Client, error) {
 		DataDir: env.DataDir, Attr: attr,
 		Command: []string{exe, "sandbox", "supervise", "--started", "--data-dir", env.DataDir, "--driver", env.Driver, "--qemu-accel", env.Accel},
 		Started: func(h supervisor.Hello) {
+			if h.Adopted > 0 {
+				env.UI.Notef("adopted %d persistent %s", h.Adopted, plural(h.Adopted, "sandbox", "sandboxes"))
+			}
 			if h.Reclaimed > 0 {
 				env.UI.Notef("removed %d %s that a supervisor left when it died", h.Reclaimed, plural(h.Reclaimed, "machine", "machines"))
 			}
@@ -98,11 +101,12 @@ type termFlags struct {
 	TTL  positiveDuration `name:"ttl" default:"1h" help:"Hard end of the sandbox, from now."`
 	Idle positiveDuration `name:"idle" placeholder:"10m" help:"End the sandbox after so long without a use."`
 	networkFlags
-	Metadata metadata `name:"metadata" short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Kept and shown with the sandbox; may be repeated."`
+	Persistent bool     `name:"persistent" help:"Let the sandbox outlive the supervisor, also a killed one: the next adopts it. It has no network."`
+	Metadata   metadata `name:"metadata" short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Kept and shown with the sandbox; may be repeated."`
 }
 
 func (t termFlags) terms() supervisor.Terms {
-	return supervisor.Terms{TTL: time.Duration(t.TTL), Idle: time.Duration(t.Idle), Metadata: t.Metadata, Network: t.policy()}
+	return supervisor.Terms{TTL: time.Duration(t.TTL), Idle: time.Duration(t.Idle), Metadata: t.Metadata, Network: t.policy(), Persistent: t.Persistent}
 }
 
 type sandboxCreateCmd struct {

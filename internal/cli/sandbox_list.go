@@ -129,6 +129,10 @@ func (o oneSandbox) showSandbox(ctx context.Context, env *Env, call func(*superv
 	if sb.IdleLimit > 0 {
 		idle = sb.IdleLimit.String()
 	}
+	after := "it ends with the supervisor"
+	if sb.Persistent {
+		after = "persistent: the next supervisor adopts it"
+	}
 	driver, _, _ := strings.Cut(sb.DriverIdentity, "; cpu ") // hundreds of flags: --json has them
 	env.UI.Table([]Column{Left("ID"), Left(sb.ID)}, [][]string{
 		{"state", state(env.UI, sb.State)},
@@ -139,6 +143,7 @@ func (o oneSandbox) showSandbox(ctx context.Context, env *Env, call func(*superv
 		{"created", sb.Created.Format(time.RFC3339) + ", " + age(sb.Created) + " ago"},
 		{"deadline", sb.Deadline.Format(time.RFC3339) + ", " + ahead(sb.Deadline)},
 		{"idle limit", idle},
+		{"afterwards", after},
 		{"metadata", pairs(sb.Metadata)},
 	})
 	return nil

@@ -14,6 +14,9 @@ import (
 	"assay/internal/supervisor"
 )
 
+// supervisorKeeper is who adopts the persistent sandboxes of a supervisor.
+const supervisorKeeper = "supervisor"
+
 // sandboxSuperviseCmd is the supervisor itself.
 type sandboxSuperviseCmd struct {
 	Started bool `name:"started" hidden:"" help:"Another command started this one and waits to hear that it is ready."`
@@ -31,7 +34,7 @@ func (c sandboxSuperviseCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, ln.Close()) }()
 	log := slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel, Log: log})
+	e, err := app.OpenEngine(ctx, app.Config{DataDir: env.DataDir, Driver: env.Driver, Accel: env.Accel, Keeper: supervisorKeeper, Log: log})
 	if err != nil {
 		if said := supervisor.SayReady(pipe, supervisor.Hello{}, err); said != nil || !c.Started {
 			return errors.Join(err, said)
@@ -39,7 +42,7 @@ func (c sandboxSuperviseCmd) Run(ctx context.Context, env *Env) (err error) {
 		return errors.Join(status(1), supervisor.DropEmptyLog(env.DataDir)) // it has been said
 	}
 	defer func() { err = closeEngine(e, err) }()
-	hello := supervisor.Hello{Version: supervisor.Version, PID: os.Getpid(), Reclaimed: e.Manager.Reclaimed(), Driver: e.Manager.Driver().Name()}
+	hello := supervisor.Hello{Version: supervisor.Version, PID: os.Getpid(), Reclaimed: e.Manager.Reclaimed(), Adopted: e.Manager.Adopted(), Driver: e.Manager.Driver().Name()}
 	if hello.Reclaimed > 0 {
 		log.Warn("removed machines of a supervisor that died", "machines", hello.Reclaimed)
 	}

@@ -30,7 +30,7 @@ func (t Terms) spec() (sandbox.Spec, error) {
 	if t.TTL < 0 || t.Idle < 0 {
 		return sandbox.Spec{}, fault.Errorf(fault.Invalid, "time to live and idle limit must not be negative")
 	}
-	spec := sandbox.Spec{IdleLimit: t.Idle, Metadata: t.Metadata, Network: t.Network}
+	spec := sandbox.Spec{IdleLimit: t.Idle, Metadata: t.Metadata, Network: t.Network, Persistent: t.Persistent}
 	if t.TTL > 0 {
 		spec.Deadline = time.Now().Add(t.TTL)
 	}

@@ -60,6 +60,9 @@ func Serve(ctx context.Context, ln *Listener, o Options) error {
 			MaxReceiveBufferPerConnection: 4<<20 - 1, MaxReceiveBufferPerStream: 256 << 10,
 		},
 	}
+	for _, sb := range o.Manager.List() { // adopted
+		s.follow(sb)
+	}
 	var failed error // set before served is closed
 	served := make(chan struct{})
 	go func() {
@@ -232,7 +235,7 @@ func decode(r *http.Request, v any) error {
 }
 
 func (s *server) hello(w http.ResponseWriter, _ *http.Request) error {
-	return reply(w, Hello{Version: Version, PID: os.Getpid(), Reclaimed: s.Manager.Reclaimed(), Driver: s.Manager.Driver().Name()})
+	return reply(w, Hello{Version: Version, PID: os.Getpid(), Reclaimed: s.Manager.Reclaimed(), Adopted: s.Manager.Adopted(), Driver: s.Manager.Driver().Name()})
 }
 
 // minPrefix is how much of an ID names a sandbox, if it is unique.

@@ -21,7 +21,7 @@ import (
 )
 
 // Version is the wire's version; client and supervisor must have the same.
-const Version = 1
+const Version = 2
 
 // DefaultGrace is how long a supervisor lives without a sandbox and without a
 // connection.
@@ -34,6 +34,8 @@ type Hello struct {
 	// Reclaimed is how many machines of supervisors that died were removed when
 	// this one started.
 	Reclaimed int `json:"reclaimed"`
+	// Adopted is how many persistent sandboxes it took over.
+	Adopted int `json:"adopted,omitempty"`
 	// Driver is what makes its sandboxes.
 	Driver string `json:"driver"`
 }
@@ -60,6 +62,8 @@ type Terms struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Network is what it may reach; nil is nothing, or what its origin may.
 	Network *sandbox.NetworkPolicy `json:"network,omitempty"`
+	// Persistent lets it outlive the supervisor: the next one adopts it.
+	Persistent bool `json:"persistent,omitempty"`
 }
 
 // NetworkRequest changes what a sandbox may reach: to Policy, or, when that is
