@@ -126,7 +126,7 @@ func tokenOf(t *testing.T, accounts *account.Service, login string, role account
 		t.Fatal(err)
 	}
 	ctx := account.WithActor(t.Context(), account.Actor{User: u.ID, Name: u.Login, Role: u.Role})
-	_, secret, err := accounts.CreateToken(ctx, account.NewToken{Name: "test", Scopes: []account.Scope{account.ScopeJudge}})
+	_, secret, err := accounts.CreateToken(ctx, account.NewToken{Name: "test", Scopes: []account.Scope{account.ScopeJudge, account.ScopeSandboxes}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,8 +193,8 @@ func (h *sandboxHost) leftovers(ids []string) (found []string) {
 			h.t.Fatal(err)
 		}
 		for _, f := range files {
-			if f == filepath.Join(h.dir, "engine", "run", "lock") {
-				continue // the journal's own: it stays
+			if own := filepath.Base(f); filepath.Dir(f) == filepath.Join(h.dir, "engine", "run") && (own == "lock" || own == "pass") {
+				continue // the journal's own: they stay
 			}
 			found = append(found, "file "+f)
 		}
@@ -269,6 +269,37 @@ func TestSandboxExecInterrupted(t *testing.T) {
 	}
 	if code, stdout, _ := h.run("", "exec", id, "--", "pgrep", "-x", "sleep"); code != 1 {
 		t.Errorf("the command runs on: %q", stdout)
+	}
+}
+
+// TestPersistentSandboxOutlivesItsSupervisor: after an orderly end and after a
+// kill the next command finds it as it was, and the other one is gone.
+func TestPersistentSandboxOutlivesItsSupervisor(t *testing.T) {
+	t.Parallel()
+	h := newSandboxHost(t)
+	id := h.ok("", "create", "--persistent", "--metadata", "a=b")
+	h.ok("kept", "exec", id, "--", "sh", "-c", "cat >/tmp/note")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		other := h.ok("", "create")
+		h.signal(sig)
+		h.awaitEnd()
+		code, stdout, stderr := h.run("", "exec", id, "--", "cat", "/tmp/note")
+		if code != 0 || stdout != "kept" || !strings.Contains(stderr, "adopted 1 persistent sandbox") {
+			t.Fatalf("after %v: code %d, %q, stderr %q", sig, code, stdout, stderr)
+		}
+		list := h.list()
+		if len(list) != 1 || list[0].ID != id || !list[0].Persistent || list[0].Metadata["a"] != "b" {
+			t.Errorf("after %v: %+v", sig, list)
+		}
+		if code, _, stderr := h.run("", "exec", other, "--", "true"); code == 0 {
+			t.Errorf("after %v a sandbox that is not persistent lives: %q", sig, stderr)
+		}
+		if got := h.ok("", "info", id); !strings.Contains(got, "the next supervisor adopts it") {
+			t.Errorf("info says %q", got)
+		}
+	}
+	if code, _, stderr := h.run("", "create", "--persistent", "--allow", "www.example.org"); code != exitCodes[fault.Unsupported] || !strings.Contains(stderr, "has no network") {
+		t.Errorf("persistent with a network: code %d, %q", code, stderr)
 	}
 }
 
