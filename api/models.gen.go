@@ -1497,6 +1497,29 @@ type PersonList struct {
 	Items []Person `json:"items"`
 }
 
+// Preview defines model for Preview.
+type Preview struct {
+	ExpiresAt time.Time `json:"expires_at"`
+	Port      int       `json:"port"`
+
+	// URL The link. Whoever has it may see the port.
+	URL string `json:"url"`
+}
+
+// PreviewCreate defines model for PreviewCreate.
+type PreviewCreate struct {
+	// Path Where the link leads, with its query; nothing is /.
+	//
+	// Example: /notes?page=2
+	Path string `json:"path,omitempty,omitzero"`
+
+	// Port On the sandbox's loopback.
+	Port int `json:"port"`
+
+	// TTLSeconds How long the link works; 0 or nothing is an hour. The server has a longest.
+	TTLSeconds float64 `json:"ttl_seconds,omitempty,omitzero"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	CreatedAt time.Time      `json:"created_at"`
@@ -2685,6 +2708,9 @@ type ForkSandboxJSONRequestBody = Fork
 
 // SetSandboxNetworkJSONRequestBody defines body for SetSandboxNetwork for application/json ContentType.
 type SetSandboxNetworkJSONRequestBody = NetworkPolicy
+
+// CreateSandboxPreviewJSONRequestBody defines body for CreateSandboxPreview for application/json ContentType.
+type CreateSandboxPreviewJSONRequestBody = PreviewCreate
 
 // SnapshotSandboxJSONRequestBody defines body for SnapshotSandbox for application/json ContentType.
 type SnapshotSandboxJSONRequestBody = SnapshotCreate

@@ -264,6 +264,12 @@ type ServerInterface interface {
 	// PauseSandbox Stop all processes of a sandbox
 	// (POST /api/v1/sandboxes/{id}/pause)
 	PauseSandbox(w http.ResponseWriter, r *http.Request, id SandboxID)
+	// RevokeSandboxPreviews Take back all links to ports of a sandbox
+	// (DELETE /api/v1/sandboxes/{id}/previews)
+	RevokeSandboxPreviews(w http.ResponseWriter, r *http.Request, id SandboxID)
+	// CreateSandboxPreview Make a link that shows a port of a sandbox in a browser
+	// (POST /api/v1/sandboxes/{id}/previews)
+	CreateSandboxPreview(w http.ResponseWriter, r *http.Request, id SandboxID)
 	// ResumeSandbox Let a paused sandbox go on
 	// (POST /api/v1/sandboxes/{id}/resume)
 	ResumeSandbox(w http.ResponseWriter, r *http.Request, id SandboxID)
@@ -3438,6 +3444,58 @@ func (siw *ServerInterfaceWrapper) PauseSandbox(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// RevokeSandboxPreviews operation middleware
+func (siw *ServerInterfaceWrapper) RevokeSandboxPreviews(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id SandboxID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeSandboxPreviews(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSandboxPreview operation middleware
+func (siw *ServerInterfaceWrapper) CreateSandboxPreview(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id SandboxID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSandboxPreview(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResumeSandbox operation middleware
 func (siw *ServerInterfaceWrapper) ResumeSandbox(w http.ResponseWriter, r *http.Request) {
 
@@ -4736,6 +4794,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sandboxes/{id}/network", wrapper.GetSandboxNetwork)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/sandboxes/{id}/network", wrapper.SetSandboxNetwork)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sandboxes/{id}/network/end-setup", wrapper.EndSandboxSetup)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/sandboxes/{id}/previews", wrapper.RevokeSandboxPreviews)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sandboxes/{id}/previews", wrapper.CreateSandboxPreview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sandboxes/{id}/touch", wrapper.TouchSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sandboxes/{id}/pause", wrapper.PauseSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sandboxes/{id}/resume", wrapper.ResumeSandbox)
@@ -8055,6 +8115,79 @@ func (response PauseSandboxdefaultJSONResponse) VisitPauseSandboxResponse(w http
 	return err
 }
 
+type RevokeSandboxPreviewsRequestObject struct {
+	ID SandboxID `json:"id"`
+}
+
+type RevokeSandboxPreviewsResponseObject interface {
+	VisitRevokeSandboxPreviewsResponse(w http.ResponseWriter) error
+}
+
+type RevokeSandboxPreviews204Response struct {
+}
+
+func (response RevokeSandboxPreviews204Response) VisitRevokeSandboxPreviewsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeSandboxPreviewsdefaultJSONResponse struct {
+	Body       Error
+	StatusCode int
+}
+
+func (response RevokeSandboxPreviewsdefaultJSONResponse) VisitRevokeSandboxPreviewsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxPreviewRequestObject struct {
+	ID   SandboxID `json:"id"`
+	Body *CreateSandboxPreviewJSONRequestBody
+}
+
+type CreateSandboxPreviewResponseObject interface {
+	VisitCreateSandboxPreviewResponse(w http.ResponseWriter) error
+}
+
+type CreateSandboxPreview201JSONResponse Preview
+
+func (response CreateSandboxPreview201JSONResponse) VisitCreateSandboxPreviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxPreviewdefaultJSONResponse struct {
+	Body       Error
+	StatusCode int
+}
+
+func (response CreateSandboxPreviewdefaultJSONResponse) VisitCreateSandboxPreviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResumeSandboxRequestObject struct {
 	ID SandboxID `json:"id"`
 }
@@ -9601,6 +9734,12 @@ type StrictServerInterface interface {
 	// PauseSandbox Stop all processes of a sandbox
 	// (POST /api/v1/sandboxes/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
+	// RevokeSandboxPreviews Take back all links to ports of a sandbox
+	// (DELETE /api/v1/sandboxes/{id}/previews)
+	RevokeSandboxPreviews(ctx context.Context, request RevokeSandboxPreviewsRequestObject) (RevokeSandboxPreviewsResponseObject, error)
+	// CreateSandboxPreview Make a link that shows a port of a sandbox in a browser
+	// (POST /api/v1/sandboxes/{id}/previews)
+	CreateSandboxPreview(ctx context.Context, request CreateSandboxPreviewRequestObject) (CreateSandboxPreviewResponseObject, error)
 	// ResumeSandbox Let a paused sandbox go on
 	// (POST /api/v1/sandboxes/{id}/resume)
 	ResumeSandbox(ctx context.Context, request ResumeSandboxRequestObject) (ResumeSandboxResponseObject, error)
@@ -12045,6 +12184,65 @@ func (sh *strictHandler) PauseSandbox(w http.ResponseWriter, r *http.Request, id
 	}
 }
 
+// RevokeSandboxPreviews operation middleware
+func (sh *strictHandler) RevokeSandboxPreviews(w http.ResponseWriter, r *http.Request, id SandboxID) {
+	var request RevokeSandboxPreviewsRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeSandboxPreviews(ctx, request.(RevokeSandboxPreviewsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeSandboxPreviews")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RevokeSandboxPreviewsResponseObject); ok {
+		if err := validResponse.VisitRevokeSandboxPreviewsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSandboxPreview operation middleware
+func (sh *strictHandler) CreateSandboxPreview(w http.ResponseWriter, r *http.Request, id SandboxID) {
+	var request CreateSandboxPreviewRequestObject
+
+	request.ID = id
+
+	var body CreateSandboxPreviewJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSandboxPreview(ctx, request.(CreateSandboxPreviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSandboxPreview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSandboxPreviewResponseObject); ok {
+		if err := validResponse.VisitCreateSandboxPreviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ResumeSandbox operation middleware
 func (sh *strictHandler) ResumeSandbox(w http.ResponseWriter, r *http.Request, id SandboxID) {
 	var request ResumeSandboxRequestObject
@@ -12927,8 +13125,8 @@ func (sh *strictHandler) EndSessions(w http.ResponseWriter, r *http.Request, use
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rchs5li76KgieiaiumtTF1+mSoiOOynZVqdu3bdnt2NP2SGAmSKKUBLIBpGiWxxH713mA8xD7weZJ",
-	"TmAtIC8kkExSSdk1Z9cPlyQmE8DCwsK6fuvzKJXzQgomjB6dfB4VVNE5M0zBb2da86mYM2Fe0jmzf+Fi",
+	"7L37chs5ljf4KgjuRFRXTeri63RJ0bGrsl1V6vbts+x2fNP2SGAmSKKUBLIBpGiWxxHfX/sA+xDfg82T",
+	"bOAcIC8kkExSSdk1u/WHSxKTCeDg4OBcf+fzKJXzQgomjB6dfB4VVNE5M0zBb2da86mYM2Fe0jmzf+Fi",
 	"dDIqqJmNkpGAv41o9dAoGSn2z5Irlo1OjCpZMtLpjM2p/eacfnrOxNTMRif3jo+TkVkW9tvaKC6moy9f",
 	"ktGZMWxemPOnsYHw876jPH4YGuSJLJVm0TFS+PiWQ5RKS2UfzZhOFS8Ml3ak9zOmGDEzRgo6ZWTMplzo",
 	"U3Il2CdzReSk+dFEKnY4SnCK/yyZWjbmiO+PzOnRvfuhSf3Mc/ZqIVhwXhKGnvDcDp1LMdXESMIF/FlT",
@@ -12940,7 +13138,7 @@ var swaggerSpec = []string{
 	"7O7ERS/x8PD4x8ebueC1kuOczaMiqcDPbyeT3rCpollc7in8/LaD/FZm065B4PPbDXKB+xMdhGed728y",
 	"NT34/ezg348Pfrw8+Pj5XvL44Zd/GQWHLMdzrjWXIjqqrh653ereaaZwkDabnj8lUpFcTrmwNwUlVpZW",
 	"PNqeixezu8/i70zZpbws52O8MAKjCPxwwzjuQB7DfxuO6Bf7Ll1IoRnIo2dK4TWaSmGsenHyeUSLIucp",
-	"tVQ5+k1b0nxuDPgvik1GJ6P/66hWao7wU32Eb4NRVq8/asiCarJQUkwTuDGsIFBszrLlIRDEvQR0IiHF",
+	"tVQ5+k1b0nxuDPgvik1GJ6P/46hWao7wU32Eb4NRVq8/asiCarJQUkwTuDGsIFBszrLlIRDEvQR0IiHF",
 	"ci5L/YKqa+AoJQumDGdOiOJfu6YC3/ySjArNysy+zX5hfRdqwv6j8WiCQ9T3pxz/xlJj31era+vzon7a",
 	"Qb0EbkFt6GRCNGNESGJ3WTtFxF2NRTnOuZ7h5egGH0uZMyrs6E4905dz+ml9kGP7BivxkW8ar6gYILHa",
 	"l9NDV2fI0xlxAxB8yr6BfaLzIsdrTZvQ9ZQqRg3LLimQZCLV3P40yqhhB/aeDH0nK5l7vj2Ln6UiS1na",
@@ -13029,219 +13227,225 @@ var swaggerSpec = []string{
 	"alE27FSgKsiFbRiwgluIVw9CpQ5TN1BX7LJd7Yqa5F4v1VpN7Wwldz4OV/e5lzSLMwEBY7RqrV8VVGQU",
 	"ysWuXPMyNFuLTF9Cbypf32+35rV9+MI+TBCvvmVquQHqNwbjNOHkel/dyLVVi1f47s+bRTRY6ZduE8IZ",
 	"Ef8spaEbz8//wKe+JDt7fuoz/WibuLoLZnR6ZRbv9NYBbTZ3STAbFLGkBipqb81zuWDqIKWakZwZw5RO",
-	"SMangC0gMnJILsn/Tf6VHASExaZNW8+bDotYJR2iWJ6/moxO/tG9E2/s018+Jg3mn7NghhOuOEhrGcrm",
+	"SMangC0gMnJILsn/Rf6VHASExaZNW8+bDotYJR2iWJ6/moxO/tG9E2/s018+Jg3mn7NghhOuOEhrGcrm",
 	"hVrMMHf9Jse6oyWaKgWSy+paXEy193St9v/oKJkNnhjtvV1Mg/cK6pWMnEIeU8/io3heDJbVSNW1tIZ2",
 	"ZBcFeoPGgtU0En2ophzxaDMmtvCPhw8S7lX9stZqVojbnJHbyhhTDOGvBuba3U39qsaBbc9CleKPkpFh",
 	"p9qdkPHaIZntlB4l2KIPiFoykqHs/JeMQQktdIMhM3rDoOQL59MH+GOVI1nYpfi6SgaJiOy+6RWV5O4f",
 	"aldsLjthP0ENw1Rz0E+ge5rUZkWqdMetnNz2KoJLq0Qo68kkqB9olkYxktz3eyH2YMtAGcm8Q9LXvLXq",
-	"JGR5FpO56Kp1iGM1OFHDzW6JfkLOyH/9P/8v+anlRN9c3TBIfpCbf3zhQ0ixnlmQcTn2urYcVnL3d4CO",
-	"dUbCxknjmI2OEGt5K5TDBREo4+zKGHZpkXAHu2xhSOQBiORQgDnErq5RlF9LC/q1g4JfpbGTG3sI1E7P",
-	"CHuA7VzZ7wB4hY5pIQ71Ooz+XhlYLTfto4PjH4NQxc4U785SccHHClW7ajlWgQj2lyNNGI3tkAlSqdpI",
-	"7yvoAu6dvevUv/GuOrzywLvgaBioniphtfY4EoXMMoc213jXjlVZ0WopX7fiSLW6IcFtTxyP11tbs3aT",
-	"M7t69jQIsPmQDXK3rInpHe8YMOdDlfJ9wMngy2dz7F/a6InY/zur9iYO694Una//ehjkAr1Ll0ZmdBkB",
-	"B5vzTPDpzCTk3dsnfSoUN2BPvXVAU+AEAjyiyl7qixbatPhW/Av2fVKwGOyNy9/YToq5LwVF+yqoScP0",
-	"WydwizDNF6/NLLqdepcMmiolCK4FQ6/ZKfYOavg+iVQ1uNmqY7ET2eyyYOrS8c+WAFYbcEc24FJ5WgO2",
-	"nkjZho7Sxxs3d7svh6rJ31RxoS20p12DSf3DnY1Y51ZJ/JF7caeeyS5qH0DEEtve23XuagjBIex9yulG",
-	"S8hR6bV9dKsszHibkdWeV3WrK8VoBnj2RZEj+O+Grle+8jLaHrejD9XGllFrXWHdouo+UXBzt7pH4Iyq",
-	"pl1uUzrY76xuzb5tZNbt3kq8AVWwqyrQk1NRg7rkUl6zDMrZfYouPIB1lwjyBZmw5E8Pj3/8fh36tRfK",
-	"pF9atKffxHXY7nFrNvLX108iZEj3fJHr3LijiljX07hBE7eKeF9gR4VIvv9uJNiYwo/Av0EVe0tqyc1W",
-	"IWaTrRHEz7eDKEMYtV5+78GobQq9QOOP7oIITEp1p8s1xepdk75ydEKdayMdLzEj1sy4hiN9Cv5UwgG+",
-	"1srT5WH3rbESMG71mV8veoDA8ZJcM1ag1gS/zugN29KMDpf3N4x29AZuS8BYbb9uu2sDF0Z1MqNJP/VB",
-	"2tCdwTcbXPni6lithH4PBaAxyNJ5gVT5PCt4ABEFBd2q+EQjqHQ4OhFlnq8qyS6wgEE1CHA4Zsj4ZAKz",
-	"7rkfMEvnQQuBfnwzetNKJ6NSaLJAbJq6m6iBfoIyz4gLrRBt6DLWlSWLBf2i6E3us8uuFptfWbcK6U11",
-	"3sfqAm6hNdUs28H+sQhDdYy7mNMH+lq3Y88v6FYmVbR4pFtENF6S+LKRlfu0Y+3D3KIoRfZxi64Ep2g2",
-	"56IKTSU+ZyDEfG8gDha5fzPXQvlWQRTPXNu+KS7Iel7M4Wu4cncPgeDlQo8D0KgUDSptEATVdVc5T3Gn",
-	"akrXM2u+2S8xyEJlV0ihX4VB3cwzCDmF8HCNPgSDWPa73kOXabCIx2r6qJxXYEfUK0jYtj7rKEPdEhYk",
-	"Tq3IhbYDHE+P3uUglzY28L7lhalqJWqd4u5Dohmkzo1ZLsVUEyPDeKj7KBMdrD/4FvBAjW7i6xlJcmKY",
-	"IJTYDYT8qjGbrjYBHa43K88aesO6atFWImDSESkyRMzECqPdAyUXNS7nKnyXNJdh5OBCyhzSIK6TqsyS",
-	"SEVSmWcr7aCkzINGv315GetxgoIkzz2WJJYFYn9rMoEuKELzrG8j3p1UedcyJZgnc240mVGVESayBOxM",
-	"xOswJJMrkZENgzjQ8ABPYwauy1vz0nUmte/7wvIICBkTVloH8dWwWUK710Kv1gn2nbW0Wittq1oPgFG2",
-	"mC3bTOBpifXALBvmYooI/VVU4DVEACYy544iWhIrOqv6XApc5xrHVD3xBoMJDuhQkQZ1ciFi5TvtLulk",
-	"URcWhu8h6rNjAinprlzat+uyt5s91CyDQxZ+nxVy2gTf+ao0Ob/BXgtVkxxXa22XGuZXPaPFRgPnAh5q",
-	"xIAiK/LCqLmkOc0YkZNI84eoYVrQEnHngDXDt1cctqb+8LJWwAPWWI+2DE5ChzszYPoQsIvjp/piqqa3",
-	"PpmkId5raew3Y+UGa8rCri4NbqJP4Lu3a4Pn54teHrer65HNDgH6vtmqaVWEWt3NSqvc1Vyuc+XwYuS/",
-	"ITz5bYTBCXxgbXnYc5rJAmreE0dUSrSRBXZdSBXVM9e6236/ulDwusGjbpU+e2IPP4hzA4FzDdvClL0x",
-	"5/QaH3coE27Jp+TR8T3nToP5yIx9p0mmuL3QUyqENIimEBBcDVG0qQKqKSnqi3FMNetRabWCAh9QmIRc",
-	"+HZwXi9Z7wlHBZnJchBe/BI//TEEuq10L4/fGhYgRpUsMAGPNdemj5NkCWGfWJo0UEFQfUUpnxDFdDmH",
-	"x0CVkYpUnWnCAOZ947eVcVXDzH3cQL0hjILWbtzaOoAS+2zLQPBObIuaY5qXmt+wF54DcccH4Nrmqpvz",
-	"61j7gLuxD2+me/XLWoT3DQueWQPLGqfQ7lMukO2FNFh9mcspCMvFjKezsBVdVDhBW10bFRTWVpldTGyT",
-	"ChaOkyMgjKhTJFem0kHgdx29Dxq3D5ROYj0jTSH2bbVprGxcz8oq490ArQTicxbqONXT7HVW3pSPuytT",
-	"8Tl/N4MGCENrMpML1Gxggb63XB+s6LXcvXXWq7K5GlB9UBSHM+m1yGBLqVFw6b3S9i58b/OqcKVZHgYe",
-	"uWSU5lQjsL6ca2wMjmmbIRPhArLz1o8lahgRfpqD8gKu+Sq7r5rJKfkw+jACFbZKsoAqQ9FWZtdrgWrF",
-	"w5fsdmVR9yq2q31ebkFBqjIdTsK/HZJZcChvTK5Qe8eeaTu1S+somSyCnT5d/n+j4WesfvImLco+qa34",
-	"3FqxYyujtZ5vkJB8znOqXlMeYF4aRhG+5OJy3DORZxzOnLKvoH3babDpGlpt5yWMS3oDXwsmYeADvB/2",
-	"49oVYw3pUestFU2qldWz7iC6m2GY7D1WeFGggTLe8nlIO+7DXu7BxK25Yynw6kCZXaQyBBy9l9a0C6dR",
-	"5LTj4wBU1qj1yub3O+bs9n+1rcy8oCqWyLpLOyMoN9uSd+E4bm4G46aaVDVt8UjmRcOIvX0x3i4QxrHS",
-	"1rtzsnb1Kgu1KtzGXbl1M8LtkLBXPX9u4i3fn/fptToMbigw9GzR05fX5pxrxooOy0+qlmLJNblmhXHu",
-	"slIYnrs/Zyxnzv7uYfp9Je/Zlw7qDWI6+gO6D9uxxiTabofrZsnr5kQqhQHUHjNjasF1O0oX66m8rqPO",
-	"KRfYWHUVJmQTOqGjSnRqSY0mBE2kD/tBS3RTcJC9bmFE7eqyaSWArerB4Vygi1/PDu4/egwoqg4Tyiqo",
-	"jl6V7xzAkw73KMSb0FV7yE/cBYG7FD3j7/0y6zamJbpsu4oSSZ3A5KjZXglOsZsRhkjIa7DVHiTR28a1",
-	"t95IM8SxFfiNa4nhonyER1Di4T1bpgA0BgzwU0dcj8/pdLt7v1Up3l+L7ELw8YdlvccaNy60YQkHMZNg",
-	"bHQLTSfsHcC969rvIaRmxTu7y8wK+G1oFTjcSmEiVSguuIOW3LH/bMI/hV0R4OZjqWLGIb+10zWoXl6G",
-	"prAtjppr4LMV9YZC3bdMHdyCt5hRNOeiNKyNur/ljnh5H8P1h/SMCeCWyzlEm9NIK5OFdMUmfaBC3P3g",
-	"e8zhNleEq3ZpJYSPQ0RZf4gLAs/QPu4G++L33MwugGcDrRqqvweqBdzB7jHzkJMD4gXw9uDMFIt05Gei",
-	"ylUMoDR64NBAlGM7e3Flyn5UP0TrfaEFQFDjufOnrDo8tOnpiGvUl/f8xjVbdqYkOYz5xOOBJg4mm0hF",
-	"bmheMn/IQCVq4KVEfeCNiMDMvmp9+BdVGMSlw+nVKIirJdsiDqLKEHLwX8tsClCATVzA3QDzfEijY10/",
-	"2d23y2oEXALrgviLNcR7LW2F8ex+tvkgQPHgdNsIfECvBHkvyq9vqGERjAz7zr5MC1hL6bIrc9xPs2+H",
-	"1Oby5lJYA3Ud8RY+sLz64JhkrkZrW3pXk0/qZa/POjijOFlZIZXpXbY3UXK+hZNvq6ukFkuhKhK//Rvf",
-	"gIwCt8AWbaV9fVn/CfpEkVinKzhac6kYya1YOXUYH4bmiAQ6Y3MP9LRBA4ASNaA8LMrTta5UQ+I05xTe",
-	"71BIcqc0aa7pOI/1Io7jGc6ovvTAimEXYaVCQWufbO7U1FCmXjc0Yq3Y/kYF26otoYcx3Aw6a2/aqdCX",
-	"sgMpDsRsKucMU9jtAl+dP31i77gbnjGFJSU91x1SDXHJbtqNvdno7bX8sBOWXMf2b1FN0hOpeIcetd0A",
-	"w9vghuxYM9h7iC+RbRlCM8cQ+vCK+d/rIhpPl7Mno2T0/myUjF4/GyWjt8/tvy/g31fw7xv7zxP7z1/t",
-	"Pxd/C7dm0iwtFTfLC7sEr+VXTk0OiX1SXnPmTaG1nAZa8L+xdgc2oAfwKKMKrCj37MyYYvTFjsudNr9y",
-	"adtXY5JFKjNGhBzLbAnCW7EbzhYsQ10OEl4pJBPmhmg5Z/BgSgVRDLKbDz+ID+KHH97PJKH6Wh/+8AO5",
-	"YCIjV2elmUnFfwfIlRPyE0yRfCiPjx+ksAL4kV1BKywrbIhrXaYZpBIw3zOOIGEOyVkDR2ps7545Nywj",
-	"Rn4QaC0eEsg2WcoSnqn63WtXamNX5ZsDwB0mILPe/vSnh8cPv3dreaaUVPqHHwhVjPz14tXLE3LF7N+w",
-	"oZmdoGEiZQ3c1IRcWUJeOdj3Gmv+T1dO4z8U0lxCl4ar7xNyNePCXHnEK8XmLFsmH8SV5VOmzSXPrpzb",
-	"Gj+Hv3p8vyqFJpdTN+XnXBs/44JOmT5BWIoreyQAo4YKX29ENblKS6XtepzVAVnLbpRTRxEwPsikVIhe",
-	"Q6esygfHt7qh3wleDc0FzvqEXF2W+orMeaqk06ATcoWG2xWB/9nf3UdXxP1wSM6FNhTwVRQjb35+Qh48",
-	"ePCjfe+7t09c3jLCMCIPNzJ2Tkb3PLgpLfjoZPTg8PjwAcSMzQwO3BEt+NHNvSNaZhwO+ZSZ8F3triny",
-	"7IapZUX+BkyGhrNQZSIvFDeGCZJBs+OFux8x+dBXbbiUxENER1VwLM4zgI3T5gymBNUtdM4MNMSPgMPX",
-	"jxw9gV0cfUk2PvncnhV4MOTdoXBBA/SH/eM/S6aWtRxC9BmUvZtTw+NjwOGNDVI5J3Ye5m9cZMjPXExP",
-	"asPbLi1xkuO//tf/jo0/w9ttgGVCw8LYMFRZpouMcz8Yjg15PO2hpQAv7TyeJ+Tq6bPnz94+I57L7br1",
-	"VWwi+OXbTeRtVcnI8dTGBtNcpKw1Vj80/I0DutIKHh0Zou/bj/zRagy6kMJlv90/PkYXkvC1IbSGEzv6",
-	"zZUR1oN09ni1R/01lj6t9U0/Q0ErJ8S5vhLnFTJWAMHaDzGU4xpChMeqJn8EdxlqIOV8TtXSp2RakZRJ",
-	"wRIyXqJH1969oMhD9YilCp1q0A2rfFD7Hs9f6MDSDTm6LtaeuGfuXrBdzOSCUJXO+A3LAJQzdhDcMy0m",
-	"qcjrjIQAgLCUDs9nr8yCBNzMLW4zYDPPn96eRd5Wjfx0pU5p1mQKSBpmlieSUeFcq20GwFQb18MRVXCm",
-	"zU8yWw5GnrpH5Je2lm9UieiIrX25N/C+hPakptztd+EF1Hi51wVpv34ejz7jD1+Qj3OGMej21rwBeJDG",
-	"1rTI9DBYH8g1mYIz+rarwsFBIfXn0znDEdEtz33zdO1aGSNSV4jzgpLnF2ZiSzv+g3HAK8G6tn9ruQqv",
-	"On8KTYUKatJZKKbrbEGRIaK4DGzVaY07bi8S+zDL7NMVSteKLACtea+yAF/uYYP6iIO7ZYa6jkbIxe05",
-	"4ww3pBIP1tqwtg8EZqcUnDlbyYujGpO1+1I/azy3Tz2pGgZyKiK0bUw68e0PXWEt1NHOZJ6hSb6U5TD3",
-	"YmNI1PjdBpim76Hjstz1xPbcu6PP9S9fohv5C2vs491s4+Yt3OPGWUHaAh0ecms2q6k1FV5atbMlfkOS",
-	"cmVvhpeW9QBfR2JuwxYDS85nzr1oLy3w3whwQYIdPYj0bJ3AI1r12scY753yWFAxx+7/gNy6N7X8rFr1",
-	"11HNX0oTvY/rHTklVzwDNyzIHEjwsiwBYAu35zQ8WoSCCmtvJ8tyA3JWoxL6q7BVgLQ4JUtRbaRiGUGU",
-	"TXRYgf/5lFDXp3si81wudANwakaLggntYbLQ0e28+i3M9Ps/+jpiVeZgAXtiJB/Ew+MfyWKGqhC3L5Pg",
-	"QAFAr1xCTfPD42O4WyCtyDl2qwRSKNr9nqRSA7SHf3UC1ohgHJy7mYTIyITyvFQwA0tTdFG3j9uvVGTn",
-	"YmsfyHnG5oU0TKRLiPt83N9Z9SDYd3tQW8NGWSkhCMV3+9No98GaKD6VbOBTeIR9hr6Rw3imG/ebY3Oq",
-	"IZp1SM4qew7PRw49tLnRvkDikJxjFy9oGXnvODm25wVeIifk3vExefFT1Zv1lORcXOuEZOyGp4C+MNYy",
-	"L43rxv1BwLmBaBbodx9Gh4cfRhDh8Sfaae7x4/MzFj/e7ggln2MNaqB3ONeAc4QxmpCvsOpsvOYndE2m",
-	"NndZD82hAjxb7bIVmMJEqqjTPtALub/UkKlh5kAbxei8fYbrUicuqApU2f//Q2xQ8jsH+CZDFSiMUiDf",
-	"DCdK2CfDhPY14N+ApogwOXs3Rl6yxTO/9G9PXax2Zc/a4i/oznGtagEnDFCFMdPOR6qG4bQarjjq5vkF",
-	"H9mjDQgjdDl3cJaVX2cY9w2+1KdEfFsugfBVLlw6OHIDAsHVfFJiG0ixXPe6XrDmLg5/buHlX8d/0JN3",
-	"CKajLkHZGMR78Lo0LueHcGFkxaM0z102zRwTP8SAx7Xq3hI9rS9ckGRvBLcDdNEbpghHtdCszKRYzoc5",
-	"r/DitePaGujrn92ddrUoxznXs2/krn+Ns/kWvcKOUENoc5AXgCxlJHFt2LUz7THhTqIGXoNoulqSGc8y",
-	"NqBjsI3OE8xFOyM5owC3Vgv8xQycI4Ig1tJYmlmVbnha+Untn+DMZFXGmpCw8EMCTQ7YgmlT+WvkhDCa",
-	"QhWHR1tZv05+YeaiiQW0wrQrCRjVkz6phKczIq0eXVCuvOEZs3NcNvK6pXV8+KgTPeNeN2LiPpM1GsSJ",
-	"MDXA12BKz1xqQxwLDJXY024mpmf20ksRSOWPKB+1oco1F4rFsC7cI/vc1TYiRmRnHZLEEBdewyfp5ZML",
-	"Tiy4mf1B99Jl6faNLP/dP34nd1Cz33dkf/38Ey85hzqyeV69+w9kk1iSQJoIJMSDY2RCKJnIPHMZ5lC9",
-	"0FTYBFtcOSBIbvASanzKHax9BWRTpeYfkjPymxwTaPWO+fCOYB/EnyBKIPPSTgvlqhMaIPcSj9UtJzoB",
-	"xFGes0ZHPv29D08ggAQZM8ihYBnOT9N51QEfw4JVj2r7iZtGyGn5DtyBOzhOfufFt+19Wz00Gw5MQsaM",
-	"iynu3hAKHFIWnbbIbWumAYSLNRY11Dg0A2lt/rAefUadomeKxd8bbfruSp5t2Jphkircy2osezynX110",
-	"bf6Go9JLpxp+HIYdjqwAuVuTbvulRl1N1XaC+oGt0gjFPW1EYBNSipxpzA22cn4xW7oWJc7OMK47cvtI",
-	"vCqYCJ+JfWa42FF7i8qvZeNatrn9iXzOGkrjDCMXiTVpxwyD7hnGzbneXTI2sg7imlwNT37Xmf+vRG5X",
-	"KDVAD8NSazpHy2GaN3UwunavVzCvMTiWImlntvcI7XXUWcVDe/viXdy/zYUHVdpFSy9OqlJBYLqBDKMq",
-	"K/xrJVn6SP9n91P33V91su/0k7yn3FQNd3y9PFAtyieUmyYKfMBH0vCHPA7DiNaIO3fARhtjtXXaZ2Nr",
-	"PYC/I8YgGaDO3QWC0b/67lUVnMUO/HbEblbSs1ecbpAwdaCtFoyPHpIr+OHEr70qOva0WMyYcN3+NIFO",
-	"W95jeOoMKsXovNkeyv61QurnjorZIbk6uUJAkA8C+tUbRCgVDAsVAQ4+ZCz9DHlg9XnZwI6GfTJIiGC6",
-	"QsA8CsR0kTi3ZiqcOtgfjpwe7/cPyFwVjNcGkfazS6D6b+lyQ1e/r2f5ZrcPmGss5XVcFng10IpSl4Iq",
-	"RepSjeqYikt+BjcIhjyEdLEOAlWnHMqAsMZ2jSV+qeax12CvHyQa7HUPDOOQq0OOrrYDaLSUpSJyIYjD",
-	"3r8zvaNa3RH75CGtgkf0GXzc3JJO1eOVW89EKohZwwX8QsosZ4TP7at0Rxoath4P5cKl+ga6TCKCCv42",
-	"h9cGsVEiOjTXxGHfDaiwf+x3u9g5b++FW+dLQ8f5YGkrblcJ1YTim78OE054nt/GwdHLqfyEihuqv9ME",
-	"Wd6yJ3Lmd/ZgTqBZImCAzhgzh8QD0bJcM5RWXolZl1o/8zzvfUYwOxOoXTel7TwRbQdDkzmrEwFrqw7F",
-	"ZbWO7Y/HKaE1GYhgLNMdaAi3OTQxB80tzsu2rpjhj2Zib/4cbvoBdEGe55goiuwiJ46La+bd2tky49pI",
-	"texSyn51j2yKx6M6QM6fJoRmmWJaV6CkmF7gs2mqxO7ap7vZgYLOizjvrzozOlsefGt3wu6ai9+cABNC",
-	"7jkWvIASlmcDhxUNdl7L6qTS77RTbRYu7x3y4u7yFoG+PUef7f++HCGe9i195UEQHlEn7QJzi0bNV8U9",
-	"BYVous/tl4b15eDHYW9c+FY7N1gU79G73JFev5feADle1vMY2iP+Bhve95K9UQwI7Gg4pukAuvZbes3g",
-	"Vd07trXUVAzdjp0u6jf+ob27qPcpYNwqNjtqNYs7aYucioEsaUd6GK5pQe0BvqIDdMZRZX/lCn6AO46+",
-	"t4YNgI0zc1q5nhCQWzFXCEPGbMar7uINyI4BChdgx2vMlim1SoVnLtDDrW7ufBBLtvuBPvrsfur0vDd3",
-	"f7/HrmMjBrjDm4cpabWGX8gy94mdTaeOYjRb3rnPyhFj4+W/votHdgeW+42WN2cXjXuvJ+8fkvcO69qH",
-	"wcHtnWeueBmBbsgr/wfwnS83XvJndsH7FU/u7Wf1C+468r35dCQE3j5EQtBzZhyG6cLvBMDVDSBkjlIq",
-	"UpZ/Df5cudVgHt+EXEsIEiUfYu9cyVtDzpGy2H7jpN6QJvwGn9gj4V6DgdUVrvBAwYMWs7lKpJarmuZa",
-	"uhyExUxiCXfOJmYPKlgZl6XcOPxbgEMl72fSZ3U6EQkl1zmjNx7kGPYIYo5cgVPL2U3YuG/ONJoK4JSw",
-	"knpduJ6D07ra7E5/yBV2O6sgkAsEvj4lVEhEPM6pgM2Sizb2xPGP38c8EPY7fY3Ib9rVdgsJAtR/nVMR",
-	"dXosqHa6SzYQRmLNP6giUfLk4u9E06VOXAWg31/AONczuRA7ipkj96K9ecAR4BYc3DUCeCrzci70qXOH",
-	"69q5mPiIjT0moIkDFjpo/tdCLoQDSuEq4Ap/jWtpiMf/xrwH8jKnoo4WzIZkRASpAQmE1o5nyIauvonn",
-	"EEEDWCuG6sEFwKL/+fH9P58AI5OrUjN1ifDzlgmubpjiE0fBy1LxK4+n46CwZ0wQqq/JVXvYI8DIviIM",
-	"QM+voJvDDc1rcPYP4mep5iiQ/3rx6iXwGNSfgVMolNoB9TlPcVX70Xbx5TAObEjzTZ8OFovFgWXSg1Ll",
-	"TFgaZbu++k45GYd+IjOm46iSt0msc+0oRif/+Nhk4p+gzohCP4YDLqoUH1oUSt4wB4QxVnKBXfu6IaKb",
-	"fBVn6neQMQNc+fD4GO9332+Bthh+XYC9pdcMafXWAcjvj8deyzzfD4u5N38FDvOdAsMhMgDsJw77l98w",
-	"Ab4G4LmHg0/lPeVB3fmlNGRp7Y66o+WwPP8zM+nMtbC6tmucNA5Aw7niz8BGtm+1vo36n59XT+1xl/0g",
-	"McPEKuvVdAdFD6/eWqGrkbGrvTKmRcTfymzK2hTEZkfhkmixbLSBsdeYmfEmhhykMWI7mFDC0ou92s8v",
-	"oqZz1QKrYrQhVA5suuOcgz6JdiODztlRs1dZ0Iz7WSrfgEcTKfLlIQHLDmyj+oMJpEVpwkR2istCR1gM",
-	"Avq1H3c/ktq/fhtQkkCo68lQSqFDgITUsaJeevf2CLkpdvVSZvuVG3aALpkBU8STDf6FMWOCaPtPTg3L",
-	"lwO7OWYAxQjDqVKQZodNT0rEimwT0rVe6qbla//QHzoO6FaxOQ7oaTKosPcvjVRmBCS8/8bRZ/dTZ0TH",
-	"rW60fwJGDUf8uKocwIalZthayqJa5irltuVNt5pVpP+gRG7Qdg8CGd/+dUCi+u7poPDSrwomKqhZQjs2",
-	"tfM49ENMcCu8C7iE9lDfBFbC/g5MD9ADzz0VPoBDQjgh509ePzn6GzWGa5KzKU2Xlh/uH99/dHD8I9gx",
-	"r2W+nEqBKAP+RR0QCB/EWTWON8kXSoqpfZnHNWg4qWEui5nM2TBABtvKiG8dxaCnYKjyHwVbDCfpHYIB",
-	"bXKOqUf9LopcEJAb/yyloV035/+AB/YoFnCAACH/nSkX8iFjWYqhPKxew7BqZyMpwv7Z/qmpEVZaYotk",
-	"igEdNyWHuYf+4MlhsIpdksOGkdaO1vD+sJDuTOLC5/aYxIUD3HkSV2PYjiQuaM+7nsDVgK+5/Sb9Fben",
-	"fmVH9tYNdkdeSeAKCCV/wo4+u582ZGvV27zfc9BB8SZ8ie/vSiZUDZPFVR2CaBLXABqMW+RqFtb6Zuya",
-	"dNUcYKtEqjeWkRcr2VR/+uuz7zH8XyVWOQaLJk19A3yyp7wl14m7nbXU62TtnKIU3s1w2tE3Qfh9pB3V",
-	"B7OVdhSifCks1Uvx5Uix1DlOo/2jEeeDnBsIMSNIWalShrFTDyDuMNLcNK4Q0DPotH5Tijc46i03gWYZ",
-	"x379rxv99zFLZaUdfngrcPFD5Yrbd6Elp0rRRwYGCjfwm7vXbTQ2udYYu3TDi4b3cf/gNpsepGOWj0Kt",
-	"kqVvSZdbbhdyQQAtz+3a91Bl4auEjBPOKlpbBcAQkXpfO0Cj4Nf9SvO8Xz3jBMAkID4iRb4kfzp/+v0p",
-	"BhrA5yswxMDyCQLhYm/2yDzlQjD1zZR/OVaJetJrBdzz1O1P1v+Uparf19bqI9ZRHHleL+wmQDMl9BbA",
-	"l3w0r9QsOyTvKZQIksWM56xGTQa/hJV1kzLPXdbJlN8wTR4dPwiEh0DndwT7VpsluenhXO/abvC0CTDS",
-	"OZ5yPVjLYV3twwZruvrz0WeerfQcXkn9k+oasjmoWCLOzClh2KGoApOxtyXDuhRwHEAWyDqv/I3nec0p",
-	"d9u9+JnINtIn3pc4Ouvju2CTt/URHsKwca9K8IaRCrcuLmO2OtFuGd0RDOxP0yTq3s48DnXXEYyOzXzf",
-	"dE5mjGY5H4K/X0hnkc2oyuyOunyY3QTCOmBVVJ96drPvjsLNgWJX8rnRJJfTdj32KblmhXHoV5bkbDB3",
-	"5oJqkoH8kz3Eyu5HqGOHPrF0e/Nx5XgG1Ydf5cIlL8/n1u4B8eDqE8ZLQklutVxEH9B8KmieQGhFuE6R",
-	"5E/3j4+/TzDrC0qE4TogFwVNocpnzprtJf968erlB4HZqwbSESBtNSFQDkENEdjZHJWQsjgk5xOi5Zxh",
-	"MvBUMh9U8TBn1CSrIGZck7GS10ycQO4ReMs+CF+TgOGUhjJy8De2PCTvnTONkmu2bJGEa3KNCBSVjgUt",
-	"6BROhy7oMhSVefaJpd+4qmSneNfS0o75hml7IgNH27IjN8iFtz+9b0oBNTe4j+DXo9yAheIkxPay8hNL",
-	"j2pIu+EPJIpYcqVNJkvjssW1yZhSV5jHc/X5wyidleL6w+iEfICs/w+jL1cQtLSfjalmjx/ih//1v/63",
-	"/QyWPF4anw+EnZbIu7c/H/wZEQRzqg3oeFx/EFfsEzdX6G+lgtRbVrmcZWmKEvM9fRpw9TQKgLe3P0EX",
-	"QObqbmfp6Fs7BreFOXSbXeMRDnJprbM9dvGFEXDntub7CnewNh1WkTHm8sbbhuFOoKuGdcYVS41US8c7",
-	"CM0Th0ZSLC2VRs9FwMcxobmuXWRjKXMGRSYf+5gfOP0hiA8vIhRr56SqV7mdIfKG0WwLatZVSfaYRz0v",
-	"k4lmJgpIW2UAcGEePxxtAKVNQrrE3FqOIGlOK2HBDbRei00qR89PEkpFWJvIvVuj496yieq6KgqrHYJx",
-	"IOFgpVvpQLrlZifla2pm8YLRc0GKnKbgB/PoFOCQPAWPOFMIYemjRI70xEElC7aoNERSUBUIH71X3Gwj",
-	"PV4z5cKhZGzFGhdEpoZGmWyOLZZCrtHHDx/CaMYwZb/5H/84Pvi3j58fJA+//Mso6BzdQEo7/1fg41w/",
-	"I+C7gZmLaSUauL0Ex/Imem4LqpzhFVhAKzJQib1k9OlgKg/snw/0NS8OZIFBhYNCQtmYE5jfTPfh4VRM",
-	"S/9zMZGdxa0LxY0ZJMHfcm73wd1wrR5lXN1KmdzmdAeDiJYr3fuecnWHZ+/fHj36Vs4eJirRNGWFaUFn",
-	"Y3rf1zqZPRG/cI4DeZY3qSyb+Dnn2vRxJ+0dpLoLnvonLH5ICDXY6A9b6A8TNmXCAGeBX26zBrj/k79p",
-	"y+CMflUZ9GQ2l9tovOf9pE486Nxb6vQ6hxdDwEldMEOKtnTd8QgqhmT4mjv6BuawpREj2IIU1Mxi22p6",
-	"Y5g+PP7x8SYQ015b+2IYy/DFdnbhph3WhsaF7IWhpk34r6JtPefiWjtvk3FeiOFwHDQBGBGXavINSlap",
-	"rvfjJHzB5lItQWHJuL4+bQX+wacmxSF5RtMZSWc8z4gu0xSAp6WC5D5rtRJuNMsnAfBtqa6/cc+1neJd",
-	"x/btmHHPNfg7La3VEEYFKGL+dVX2lbCK665RPsHMwjFkzId3MSu91Hjpnt5/qM+PFKCpnc8wSZwU49/+",
-	"iChopO2Ar3ZNEPgmSFSHrQqZ89QeasjQEJKALTGhKSPj0pBcymIYROD3iN7UIugcciRpOmuUeyyYMMTM",
-	"lCyns/0kHJRhKOeZzDO4G6RI2UkjMtiKfjhNyxiWQbrLXCpEZEpLc0geHv/oWrr7JRrvOYACsMUK3YPx",
-	"iyCr7KNMAt7+GibylbIfOlh06EL9RRf/7SoWj5jIDjQzZbGfG/vckExCg3+MZDdTCXzozGHazahm65fy",
-	"syqH5gJm+XWljiuPqMg+TFmulfd+e6s0RqjAwEF84Bb2CRJRt97ugpaa7WeLn7r8Hk2m0upf60huduyv",
-	"m10GUxjgKF4YWUDArlAyZVp7V8euyoliupwPti+rZqh999el+xtU3oZSZoCLs4bGT1pFqP1orgUt9Exi",
-	"5tfwZL9wr//W04XdNL9SvrAbPcQzK0YeokWyYgCN+GfF2O+NFGIYI2cg0nfjJSNLzP0cno/e2ldvk0ls",
-	"LTGe5cylro3ZlAtNqGALtJN9HqaDB7+9WiJLbGhPSalZ1R+2nsL21FSMRV07jcSAt4pt6dr5dGCounXU",
-	"+2kdO0mIYtMyp8r1ZwRO4uJ6uIB4nSXimqopQlU64zffYJgc/V1Y0WNnD6lSiF1cLSMhCLmItKJjLfPS",
-	"eBxZe8YdQMQpakIpbWVQzj3XdgXQHV9sR4ZG5Ky3qN2Vne7OPLGkuLtY8DtRQKecJpdaO1zeKqi28In1",
-	"wVrGOvMHEtEI1+QKvsHF1GXlXX3+MOJZKyPwhEyUnGPFjxSVWcI1BEhZ5ryHV1j6fAU+BUosj0DOWjBp",
-	"MJAHuF6WVJWPHJIzAvOsvoGNoaoWns6P2TC1MdUkZGq/ty+KahqrOjDEfRrOgJxNIKURgKivhMzY5Vxm",
-	"Zc700Q8/XMUiEexTmpcrkW1uHJRZs5daoKINmn+f48P3Hz2uPqdK0WUot+pslTzxzuMmbSdTNeNcZwf/",
-	"Tg9+Pz748fLg4+d7yeNomL09+i9WKfDgBtDiDXnNybbGNtpfz59Gu79NzErl3+7pZx/vNjuzkbTqLnjP",
-	"0YOVLblG1R7dYMygbfU3Fz5GEL8OtAjscL5XSwtHiJaiqz1A0L7HIlyu3fsJ3wRt6BA4uwrunonM1Z7j",
-	"s3iiuCaplNecNUBDr6BoAio3r8DydsW37ghCUUOpWaAS74JPxStI+e0Ui1A0l+cVbmhU7FXz2EMarp0r",
-	"A73JDj/D1EL72AUzB0+AJrHc3RYdv/MUPGxNcu3I39oPwqfCzjaMF9oRQnCssdczgkNED4keBirLdQ3R",
-	"uHNc+HugYuIYbcJetAtmwjt5Qn41pngl8mVCLuicXXDD/vKcfsIzcmFPra9snhlTaJhUgfDY71t4bFC/",
-	"pBdM4Xyr47Ogyw8ClHJXW+T+bvgc3gzuWWyY4qrx7RBlOiMUu7RiC5VpiQ4xrsmM5Rl2RPnTw/s/uoP8",
-	"hhm1PDizY1x9H4wb8Kk43xdO+hPFMiYMp7m+81BBnCMvPPdscexbXLyPUx65CODMez6n/SGDW/62eGpc",
-	"9dS3jFxBHQg73oe+XDkCS1Gp5ds0at0fFzoC9wB88FsxFOCDf18vwIcQ52ws4K9wTzBKiT2eIuEIV7Hj",
-	"PZB9ruenMOwA8QN8EaEVTbYPwkfnfXwn3lmQPu7zQQr1NxFimLriFicNmqEUyCGql/R/koh6JxENCDMD",
-	"WUTV+1yErpvPmrxSIw5231iN5+7izgp2nZeV551rj9IazdmvkHJ7X0hdw/pr0FtfoSFLHUc82na8Bfzr",
-	"wc1VKRyAGddNdL7QLNzHrYl0Mevf3fN7vpAr/ukBglrz2tBYqHD2GiCb3TD5XfjT9VvAQDBSATJoBYKA",
-	"xsdpA64TM2ObHVJmtCiY0L4rmHdprJkK0KvlWxWwL9mi3tw7D62ujNy1T4nDbx0gMQI2xAXDMIGsF7h8",
-	"g/OOPte/dKKyNla4wbfznnJDtCS5NX99gNJKDiOx5DzmS+bm0kF0RL22c/oJnbSPj2/tsb2b3W4AydZC",
-	"dJjuEI1BfBeKWujeFj22XuOaWhfhnnVon1VnixUrB9rSAB89BEejMCeWbaeKaX1FDMtzTWZyQSa0Zh2O",
-	"AUz/eD3qVYVb36D4jIm685Ohhn0Qzs/tktfBQW+ZUTfcL80yvAkXND8kVydXBLOsrhkrVqFfaM5vWMin",
-	"gr711onZc/QAysCQpkNFBmiTpDVoxFflsAoYYrOU2nu53wUAuHYV/b11TY31MPoCinnMDGaqu3XaHeyF",
-	"KoXug3l75g8wnknXXvW0Abc7p9dMEwrVWBDbSkIA/OV+u5m8KTtbmNjVtjHABgLEL33rkqaCUEGUwG6D",
-	"d8XMBmlrEt9ow+ZFTs0GrNu31VP7zKNwg2yoph2ouqC2WR2KqfNmbTZaK5Idfbbz6dSf/JpGfSCM4X+3",
-	"wTC+g82JNgl1nw/hpzI10TZtBXQa7GZdfOTuvQY/VyDFJwErHnGtfkDYrA7kmm2t+r3ygCXlZgMaN8U1",
-	"lkt8rK7CoWafCsvddv1woSl2I6+HsIvAAW78dm8RDzxznURTKoQ0cDHVaiGUBVhDq1RmZvfNGuwGYB6s",
-	"sS0VQu6C3YNogSJa9YgJwPtsUfySLRq9fO/OEoZB33Mzu2CpYqazlXBtG2l4OCGLGU9n4MiYyUWju/AQ",
-	"QBPGUbs7cIZsc/QZ/t8Z/jg3RBtZVMVfh+SVZ5UF1Z6bMYWSaBmKidgnaibYDBs20PnAF3WTZBMgwlPU",
-	"Wlzj2iR0i5kGe98air/UVtxEbcv6DocEacg39OmASxQv9lpP6rgYyls8rq7jlnsQsF0ta7p4veFz+8Vm",
-	"TxyRkamiGRdTvTLWB+ESDl+w+bgBVcUxkY68sfoCJALWrrbvGvhlkHabQntT+9BxyL78hZl3QI5NnhgH",
-	"5e9sWKrYSY3RjHeP8xcllm5KoxSjY5afvDx78eyQ1HS1S65pN2ZANiOJkFV3NKncW5KaOK0nYlfbeBlB",
-	"7HF3XiOp8E9u/v9pP/pP997/xGH/E2d++Plecv/4+Mv3vbIN64xWLrShwpySB8cks2e24UWF5NOqD59P",
-	"4Yytx3JEGGIuo4YdWH7qOzUc2M9MyEX/WQB4xfZzGC9dfsnoRJR5noRiA4sqPQ26NJQajNBvXWuBM/OG",
-	"FVJFryU4KIlLhodDCGg9wCCJ79bNFdHlfEC8Z2zR2OgEBUM35DIKv9Y9ZQnbx/4OGtPv4Mt/6FZ2dgmb",
-	"NVCgEiigjqeHsNlLR70tFMvaBECwWjg2rnTe5/SQJTOnqHNSKGvxDdytSgS3UzqTYD0IBkZDztx1oSEx",
-	"UNRJ0exgTnlOaJYppnVM/XynXeLsXrRPePsdK5/1mOF++4Ppkk6sdauSwCdHn+3/Ol0D1T7s8ajslyqv",
-	"XL+enqrkBulh57va5qE985d0zrCiCTkcTLEx885Fe96NW9wpUTJnvrCRjnPoXahYs3UQeVp9gjGBRmYy",
-	"Kj6o5+e5syorlX/9ZMEM9niy7Ku/TvPsTWw0cNtsB8Cww1k7gprA7VONmny3UYq/n0kXO9dexb7GWBQ1",
-	"jvGgpaO61sAqDhpbEWqVy5hIfs5FAONlOAEJ74/rPtfQom4/5rcUqHWuXW24w+5y09skubY23R/YLsyh",
-	"ZyK7YDrSGf1hsGJiCHt7tdoBTec9CMyVTOLPzgQ/+cdHq7RVJSL/+Gh5HG1PHKBU+ehkdAS87yb0OVrs",
-	"0vBq+axbVyKTrKO3yiK3xjPzeTRegKIqTWiZcWOVs8bbKkqETCIlF3RBl2RO05lV1k9AYwJztjbuE3vS",
-	"rg/X0oJZ6J2u97dO2gk/LtCJU232LW681jWpXHvlE7BHdUKU1AY0UKqtkja3O5cQa87OC/uTtZPZWMpr",
-	"Pwz8YXWYNKdaB+e+wYQ4bBpioCx//PL/BQAA//8=",
+	"JGR5FpO56Kp1iGM1OFHDzW6JfkLOyH/93/8P+anlRN9c3TBIfpCbf3zhQ0ixnlmQcTn2WrEbzhbDZEB4",
+	"yPsAhKCKFM3nXFwfkvcOzNhexg7jQjNnMErVw7bFtAoYf2N2hVvyE0B03dbVEWx1WvcftsshAA/r0E2t",
+	"cgCNTlt4dEdt5+IRlOD8nwWdsr+sBRaCyli4ucArsQI24yN2Lc/p40ePHjza5DtdqXZbVztyKab1khdS",
+	"Xet16BsqoIXwIamtLthjCl9n2gwB2bJ6AC1pwvteGckrZSo7oCQ7e3jj+cQxG81P1lK0KAddKFCx3JUc",
+	"7zKAq6PCXc4aoIGHcilCktn1RPNraaEcd1Dwq/Qwc2MPAVDrGWEPCLUr+x3AadExhdsBvIcbHVS+hFZE",
+	"4tHB8Y9BVG7ndepOyHJx9gpAvuquV+Fl9r8ym4gx24FwpFK1mxqsAGm4d/aGZPjGG0jxKtjk8gDCPRmo",
+	"EtZAjYOuyCxzwIqNd+1YgBgtDPQlWo5UqxsS3PbE8Xi9tTVrNzmzqz1VgwCbD9kgatSamN5RnQLPVQgU",
+	"og8OH3z5bI6tehvtP/t/Z9W1gsO6N0Xn678exnNBJeDSyIwuIzh4c54JPp2ZhLx7+6RPMe4GmLW3DlMN",
+	"/J0AvVW5BvoC4zadGyuuNPs+KVgM4cmlKm0nxdyXgqJ9Fb+n4eVYJ3CLMM0Xr80sup16l2SxKvsNrgVD",
+	"r9kptslquPmtclfh+K360DtB/C4Lpi4d/2yJ1bYBYmcDBJunNcBIipRtaJ5+vHFzt/tyCDjhTRUC3UJ7",
+	"2jVu2j+y3wjrb1WvErkXd2oP7hJUAuBvYtt7u07TDoGVhB2tOd1o9DsqvbaPbpVwHO+os9rere7qphjN",
+	"oHVDUeSIc72hwZsvMo52gu5oubaxO9paA2S3qLolGtzcrUYpOKOqP53blA72O7NLRaD+bS1zt3sroTVU",
+	"wa6qmGZORY1flEt5zTJAbvDZ6PAAlhgjnh0kfZM/PTz+8ft1lONegKp+adH2lRPXTL7Hrdko1Vg/iVAM",
+	"0PNFrknpjipiXTrmBk3cKuItsB0VIqUtu5FgY7UKYlwHVewtqSU3W4WYOLlGED/fDqIMYdR6+b0Ho7Yp",
+	"9AI9brprfzD/2p0u1/+tN/zCytEJNWmONHfF5G8z4xqO9CmEDggHpGYrT5eH3bfGSm6E77Yfqe+BHIkl",
+	"uWasQK0Jfp3RG7alGR1GsmgY7ej43paAMRgL3Y5MBC6M6mRG89vqg7ShEYnvq7nyxdWxWrUrHvVCYzyx",
+	"8wKpUtdWoC8iCgpGEPCJRvz0cHQiyjxfVZJdDA3jxxDLc8yQ8ckEZt1zP2CWzoMWwrf5ZvSmlaZdpdBk",
+	"gTBMdeNcA60zZZ4RF0Uk2tBlrAFRFotvR4HK3GeXXd1kv7JuFdKb6hSn1QXcQmuqWbaD/WPBtOoYdzGn",
+	"j2m3bseeX9CtpMFonVS3iGi8JPEVUiv3acfah7lFUYrs4xZdicPSbM5FFYVNfHpMiPneQMg3cv9mrlv4",
+	"reKFnrm2fVNckPW8mMPXcOXuHgKszkXZB6BRKRpU2iAIquuucp7iTtWUrmfWfLNfYpCFyq6QQr9imrpv",
+	"bRBdDZEQGy03BrHsd72HLtNgvZrV9FE5r3C9qFeQMpbyLFZgDiUZWyLgxKkVudB2QJ7q0aYf5NLGXvW3",
+	"vDBVrUStU9x9SDSDLNExy6WYamJkGPp3HxXRg7XC3wIJq9E4fz0KLieGCUKJ3UCIbI/ZdLXf7XBtiHnW",
+	"0BvWVYu2EgGTjkiRIWImVhjtHii5qCFoV5HqpLkMg2QXUuaQ8XOdVBXFRCqSyjxb6XwmZR40+u3Ly1g7",
+	"HxQkee5hU7ECFlu5kwk0/BGaZ317Tu+kyrvuQMGUsHOjyYyqjDCRJWBnIjSNIZlciYxsGMTh4wd4GpPN",
+	"XYqml64zqX2LI5ZH8PaYsNI6CCWIfUHabUV6dQmx76yl1VoVZ9VlA4yyxWzZZgJPSyx9Z9kwF1NE6K8C",
+	"YK+BXzCROXcU0RKzZ3wpOgWucz2SqvaPgyFiB3SoSC9GuRCxSrUaI8H39vQ1tOF7iPrsmED1hUMG8J3p",
+	"7O1mDzXL4JCF32eFnDbBd74qTc5vsK1I1Q/KwQrYpYb5Vc9osdHAuYCHGjGgyIq8MGouaU4zRuQk0uck",
+	"apgWtESIRWDN8O0VR2iqP7ysFfCANdajA4mT0OEmJJg+BOzi+Km+mKrprU8maYj3Whr7zVi5wZqysKsh",
+	"iZtoz3y+zo6Pfr7o5XG7uh7Z7BCg75tdyVZFqNXdrLTKXXnxOlcOL0b+GyLx30YYnMAH1paHPaeZLADe",
+	"IXFEpUQbWWCDkVRRPWvkcVYXCl43eNSt0mdP7OEHcW4gcK4xuVHZG3NOr/FxB6jilnxKHh3fc+40mI/M",
+	"2HeaZIrbCz2lQkiDwCEBwdUQRZuK/ZqSor4Yx1SzHkWFnSmgoDAJufCdD71eEs8BHSbTM3b6Y2CLW+le",
+	"Hqo4LECMKllgAh5WsU0fJ8kSwj6xNGkA4KD6ilI+IYrpcg6PgSojFamaMIWx+vvGbyvjqkZU/LiBekMY",
+	"Ba3duLV1AGgS2ZaB4J3YFjXHNC81v2EvPAfijg+cn9ycX8faB9yNfXgz3atf1iK8b1jwzBpY1jiFzrZy",
+	"gWwvpMFC41xOQVguZjydha3oooLE2uraqFDftsrsYmKbVLBwnByxj0SdIrkylQ4Cv+to89G4faBKGEt3",
+	"aQqxb6tNYxHvelZWGW98aSUQn7NQc7WeZq+z8qZ83F2Ejc/5uxk0QBhak5kvL4AF+jaKfWDR13L31lmv",
+	"yuZqoFJC/SfOpNcig93TRsGl90rbu/Bt/KsarWYlJHjkklGaU409JORcYw98TNsMmQgXkJ23fixRw4jw",
+	"0xyUF3DNV9l91UxOyYfRhxGosFWSBRTUirYyu172Visevjq9K4u6V11p7fNyCwpSlelwEv7tQPuCQ3lj",
+	"coXaO7YH3KkzYEd1cBFsauvy/xu9bWOlwjdpUfZJbcXn1up6Wxmt9XyDhORznlP1mvIA89IwYPYlF5fj",
+	"nok843DmlH0F7ds5hk3XgJk7L2Fc0hv4WjAJAx/g/WBO164Ya0iPWm+paFKtrJ51B9HdDMNk77HCiwIN",
+	"lPGWz0PacR/2cg8mbs0dS4FXBypKI5Uh4Oi9tKZdOI0ipx0fB1DhRq1XNr/fMWe3/6sdlOYFVbFE1l06",
+	"d0G52Za8C8dxc98jN9WkqmmLRzIvGkbs7YvxdqlVjVVx352TtastX6gr5zbuyq37bm4H+r7q+XMTb/n+",
+	"vE+v1UxzQ4GhZ4udanOvGSs6LD+pWool1+SaFca5y0pheO7+nLGcOfu7h+n3lbxnXzqoN4jp6A/oPmzH",
+	"Gn5rux2u+4KvmxOpFAYAqsyMqQXX7ShdrH34uo46p1xgD+FVRJxNQJyOKtGpJTVwFvRLP+yHotJNwUH2",
+	"ugWHtqvLppUAtqoHh3OBLn49O7j/6DEABjv4M6ugOnpVvnPACTvcoxBvorTtIT9xF7D5UvSMv/fLrNuY",
+	"luiy7SpKJHUCk6NmeyU4xW5GGCIhr8FWe5BEbxvX3nrP2BDHVjhPrvuLi/IRHmmIAO/ZMgWgMWCAnzri",
+	"enxOp9vd+61K8f5aZBdYlT8s6+0EuXGhDUs4iJkEY6NbaDph7wDuXdd+DyE1K97ZXWZWGIdDq8DhriET",
+	"qUJxwR205I79ZxP+KeyKADcfSxUzDuSwna5B9fIyNIVtIQNdr6qtqDdUgwnL1MEteIsZRXMuSsPaDSa2",
+	"3BEv72MtLCA9YwIQ/XIO0eY00rUHMFt6QHLA3eHuB99OEbe5Ily1SyshfBwiyvpDXBB4hvZxN9gXv+dm",
+	"dgE8G+hKUv09UC3gDnaPmYecHBAvgLcHZ6YYOxcTGQBtElWuYgCQ1GPkBqIc29mLK1P2o/ohWu8LLQCC",
+	"Gs+dP2XV4aFNT0dco7685zeu2bIzJcm1U0g89G3iEOGJVOSG5iXzhwxUogZeStQH3ogIzOyr1od/UYVB",
+	"XDqcXo2CuFqyLeIgqgyBZP+1zKaAetmEwNwNG9KHNDrW9ZPdfbusRsAlsC6Iv1hDvNfSVhjP7mebDwIU",
+	"D063DTYJ9EqQ96L8+oYaFsHIsO/sy7SAtZQuuzLH/TT7NgNuLm8uRQih7IzAB5ZXHxyTzNVobUvvavJJ",
+	"vez1WQdnFCcr81hmvcr2JkrOt3DybXWV1GIpVEXit3/jG5BR4BbYooO6ry/rP0GfKBJr6gZHay4VQLQx",
+	"feowPgzNEfR2xuYe6GmDBgAlakB5WJSna12phsRpzim836GQ5E5p0lzTcR5rux2H7pxRfekxRMMuwkqF",
+	"gi5W2dypqaFMvW4U0Fqx/Y0KtlUHTo/YuRlf2d60U6EvZQdSHIjZVM4ZprDbBb46f/rE3nE3PGMKS0p6",
+	"rjukGuKS3bQbe7PR22v5YScsuY7t36KapCco9w7tmLuxtLfBDdmxZrD3EF8i2zKEZo4h9OEV87/XRTSe",
+	"LmdPRsno/dkoGb1+NkpGb5/bf1/Av6/g3zf2nyf2n7/afy7+Fu5CpllaKm6WF3YJXsuvnJocEvukvObM",
+	"m0JrOQ204H9j7WaDQA/gUUYVWFHu2ZkxxeiLHZc7bX7l0ravxiSLVGaMCDmW2RKEN0KYsgx1OUh4pZBM",
+	"mBui5ZzBgykVRDHIbj78ID6IH354P5OE6mt9+MMP5IKJjFydlWYmFf8dIFdOyE8wRfKhPD5+kMIK4Ed2",
+	"BV3frLAhrkufZpBKwHx7RIKEOSRnDRypsb175tywjBj5QaC1eEgg22QpS3hGSIMIltqV2thV+T4YcIcJ",
+	"yKy3P/3p4fHD791anikllf7hB0IVI3+9ePXyhFwx+zfs3WcnaJhIWQMiOCFXlpBXrsNB3VbhT1dO4z8U",
+	"0lxCQ5Kr7xNyNePCXHnEK8XmLFsmH8SV5VOmzSXPrpzbGj+Hv3p8vyqFJpdTN+XnXBs/44JOmT5BWIor",
+	"eyQAo4YKX29ENblKS6XtepzVAVnLbpRTRxEwPsikVIheQ6esygfHt7qh3wleDc0FzvqEXF2W+orMeaqk",
+	"06ATcoWG2xWB/9nf3UdXxP1wSM6FNhTwVRQjb35+Qh48ePCjfe+7t09c3jLCMCIPNzJ2Tkb3PLgpLfjo",
+	"ZPTg8PjwAcSMzQwO3BEt+NHNvSNaZhwO+ZSZ8F3triny7IapZUX+BkyGhrNQZSIvFDeGCZJBX++Fux8x",
+	"+dBXbbiUxENER1VwLM4zgI3T5gymBNUtdM4Ms3ZPpA9C/cjRE9jF0Zdk45PP7VmBB0PeHQoXNEB/2D8C",
+	"qnAthxB9BmXv5tTw+BhweGODVM6JnYf5GxcZ8jMX05Pa8LZLS5zk+K//9b9j48/wdhtgmdCbMzYMVZbp",
+	"IuPcD4ZjQx5Pe2gpIKk7j+cJuXr67Pmzt8+I53K7bn0Vmwh++XYTeVtVMnI8tbHBNBcpa43Vr/HDxgFd",
+	"aQWPjgzR9+1H/mg1Bl1I4bLf7h8fowtJ+NoQWsOJHf3mygjrQTrbGduj/hpLn1aDMqMzFLRyQpzrK3Fe",
+	"IWMFEKz9EEM5rvdJeKxq8kdwl6EGUs7nVC19SqYVSZkULCHjJXp07d0LijxUj1iq0KkG3bDKB7Xv8fyF",
+	"DizdkKPrYu2Je+buBdvFTC4IVemM37AMQDljB8E902KSirzOSAgACEvp8Hz2yixIwM3c4jYDNvP86e1Z",
+	"5G3Vs1JX6pRmTaaApGFmeSIZFc612mYATLVx7UpRBWfa/CSz5WDkqduhfmlr+UaViI7Y2pd7A+9LaE9q",
+	"yt1+F15AjZd7XZD26+fx6DP+8AX5OGcYg25vzRuAB2lsTYtMD4P1gVyTKTijb7sqHBwUUn8+nTMcEd3y",
+	"nPjqBte1G5G6QpwXlDy/MBNb2vEfjANeCda1/VvLVXjV+VPon1VQk85CMV1nC4oMEcVlYKtOa9xxe5HY",
+	"h1lmn65QulZkAWjNe5UF+HIPG9RHHNwtM9R1NEIubs8ZZ7ghlXiw1oa1fSAwO6XgzNlKXhzVmKzdl/pZ",
+	"47l96knVMJBTEaFtY9KJ7/TpCmuhjnYm8wxN8qUsh7kXG0Oixu82wDR9Dx2X5a4ntufeHX2uf/kS3chf",
+	"WGMf72YbN2/hHjfOCtIW6PCQW7NZTa2p8NKqnS3xG5KUK3szvLSsB/g6EnMbthhYcj5z7kV7aYH/RoAL",
+	"EuzoQaRn6wQe0ey3UptKrN4tjwUV8zOYESC37k0tP6tW/XVU85fSRO/jekdOyRXPwA0LMgcSvCxLANjC",
+	"7TkNjxahoMLa28my3ICc1aiE/ipsFSAtTslSVBupWEYQZRMdVuB/PiXUtaSfyDyXC90AnJrRomBCe5gs",
+	"dHQ7r34LM/3+j76OWJU5WMCeGMkH8fD4R7KYoSrE7cskOFAA0CuXUNP88PgY7hZIK3KO3SqBFIp2vyep",
+	"1ADt4V+dgDUiGAfnbiYhMjKhPC8VzMDSFF3U7eP2KxXZudjaB3KesXkhDRPpEuI+H/d3Vj0I9t0e1Naw",
+	"UVZKCELx3f402n2wJopPJRv4FB5hn6Fv5DCe6cb95ticaohmHZKzyp7D85FDu3hutC+QOCTn2MULuqPe",
+	"O06O7XmBl8gJuXd8TF78VLUhPoVGfTohGbvhKaAvjLXMS+Maz38QcG4gmgX63YfR4eGHEUR4/Il2mnv8",
+	"+PyMxY+3O0LJ51iDGmiTzzXgHGGMJuQrrJp4r/kJXZOpQG3PRqf2+xrwbLXLVmAKE6miTvtA2+/+UkOm",
+	"hpkDbRSj8/YZrkuduKAqUGX//w2xQcnvHOCbDFWgMEqBfDOcKGGfDBPa14B/A5oiwuTs3Rh5yRbP/NK/",
+	"PXWx2pU9a4u/oDvHdWUGnDBAFcZMOx+pGobTarjiqJvnF3xkjzYgjNDl3MFZVn6dYdw3+FKfEvFtuQTC",
+	"V7lw6eDIDQgEV/NJiW0gxXLd63rBmrs4/LmFl38d/0FP3iGYjroEZWMQ78Hr0ricH8KFkRWP0jx32TRz",
+	"TPwQAx7XqntL9LS+cEGSvRHcDtBFb5giHNVCszKTYjkf5rzCi9eOa2ugr392d9rVohznXM++kbv+Nc7m",
+	"W/QKO0INoc1BXgCylJFEmzLD0EFtosCf6WRSg2i6WpIZzzI2oGOwjc4TzEU7g47vYBVUAn8xA+eIIIi1",
+	"NJZmVqUbnlZ+UvsnODNZlbEmJCwcW6YLtmDaVP4aOSGMplDF4dFW1q+TX5i5aGIBrTDtSgJG9aRPKuHp",
+	"jEirRxeUK294xuwcl428bmkdHz7qRM+4142YuM9kjQZxIkwN8DWY0jOX2hDHAkMl9rSbiemZvfRSBFL5",
+	"I8pHbahyzYViMawL98g+d7WNiBHZWYckMcSF1/BJevnkghMLbmZ/0L10Wbp9I8t/94/fyR3U7Pcd2V8/",
+	"/8RLzqGObJ5X7/4D2SSWJJAmAgnx4BiZEEomMs9chjlULzQVNsEWVw4Ikhu8hBqfcgdrXwHZVKn5h+SM",
+	"/CbHBFq9Yz68I9gH8SeIEsi8tNNCueqEBsi9xGN1y4lOAHGU56zRkU9/78MTCCBBxgxyKFiG89N0XnXA",
+	"x7Bg1aPafuKmEXJavgN34A6Ok9958W1731YPzYYDk5Ax42KKuzeEAoeURactctuaaQDhYo1FDTUOzUBa",
+	"mz+sR59Rp+iZYvH3Rpu+u5JnG7ZmmKQK97Iayx7P6VcXXZu/4aj00qmGH4dhhyMrQO7WpNt+qVFXU7Wd",
+	"oH5gqzRCcU8bEdiElCJnGnODrZxfzJauRYmzM4zrjtw+Eq8KJsJnYp8ZLnbU3qLya9m4lm1ufyKfs4bS",
+	"OMPIRWJN2jHDoHuGcXOud5eMjayDuCZXw5Pfdeb/K5HbFUoN0MOw1JrO0XKY5k0djK7d6xXMawyOpUja",
+	"me09QnsddVbx0N6+eBf3b3PhQZV20dKLk6pUEJhuIMOoygr/WkmWPtL/2f3UffdXnew7/STvKTdVwx1f",
+	"Lw9Ui/IJ5aaJAh/wkTT8IY/DMKI14s4dsNHGWG2d9tnYWg/g74gxSAaoc3eBYPSvvntVBWexA78dsZuV",
+	"9OwVpxskTB1oqwXjo4fkCn448Wuvio49LRYzJly3P02g05b3GJ46g0oxOm+2h7J/rZD6uaNidkiuTq4Q",
+	"EOSDgH71BhFKBcNCRYCDDxlLP0MeWH1eNrCjYZ8MEiKYrhAwjwIxXSTOrZkKpw72hyOnx/v9AzJXBeO1",
+	"QaT97BKo/lu63NDV7+tZvtntA+YaS3kdlwVeDbSi1KWgSpG6VKM6puKSn8ENgiEPIV2sg0DVKYcyIKyx",
+	"XWOJX6p57DXY6weJBnvdA8M45OqQo6vtABotZamIXAjisPfvTO+oVnfEPnlIq+ARfQYfN7ekU/V45dYz",
+	"kQpi1nABv5Ayyxnhc/sq3ZGGhq3HQ7lwqb6BLpOIoIK/zeG1QWyUiA7NNXHYdwMq7B/73S52ztt74db5",
+	"0tBxPljaittVQjWh+Oavw4QTnue3cXD0cio/oeKG6u80QZa37Imc+Z09mBNolggYoDPGzCHxQLQs1wyl",
+	"lVdi1qXWzzzPe58RzM4EatdNaTtPRNvB0GTO6kTA2qpDcVmtY/vjcUpoTQYiGMt0BxrCbQ5NzEFzi/Oy",
+	"rStm+KOZ2Js/h5t+AF2Q5zkmiiK7yInj4pp5t3a2zLg2Ui27lLJf3SOb4vGoDpDzpwmhWaaY1hUoKaYX",
+	"+GyaKrG79uludqCg8yLO+6vOjM6WB9/anbC75uI3J8CEkHuOBS+ghOXZwGFFg53Xsjqp9DvtVJuFy3uH",
+	"vLi7vEWgb8/RZ/u/L0eIp31LX3kQhEfUSbvA3KJR81VxT0Ehmu5z+6VhfTn4cdgbF77Vzg0WxXv0Lnek",
+	"1++lN0COl/U8hvaIv8GG971kbxQDAjsajmk6gK79ll4zeFX3jm0tNRVDt2Oni/qNf2jvLup9Chi3is2O",
+	"Ws3iTtoip2IgS9qRHoZrWlB7gK/oAJ1xVNlfuYIf4I6j761hA2DjzJxWricE5FbMFcKQMZvxqrt4A7Jj",
+	"gMIF2PEas2VKrVLhmQv0cKubOx/Eku1+oI8+u586Pe/N3d/vsevYiAHu8OZhSlqt4ReyzH1iZ9OpoxjN",
+	"lnfus3LE2Hj5r+/ikd2B5X6j5c3ZRePe68n7h+S9w7r2YXBwe+eZK15GoBvyyv8BfOfLjZf8mV3wfsWT",
+	"e/tZ/YK7jnxvPh0JgbcPkRD0nBmHYbrwOwFwdQMImaOUipTlX4M/V241mMc3IdcSgkTJh9g7V/LWkHOk",
+	"LLbfOKk3pAm/wSf2SLjXYGB1hSs8UPCgxWyuEqnlqqa5li4HYTGTWMKds4nZgwpWxmUpNw7/FuBQyfuZ",
+	"9FmdTkRCyXXO6I0HOYY9gpgjV+DUcnYTNu6bM42mAjglrKReF67n4LSuNrvTH3KF3c4qCOQCga9PCRUS",
+	"EY9zKmCz5KKNPXH84/cxD4T9Tl8j8pt2td1CggD1X+dURJ0eC6qd7pINhJFY8w+qSJQ8ufg70XSpE1cB",
+	"6PcXMM71TC7EjmLmyL1obx5wBLgFB3eNAJ7KvJwLferc4bp2LiY+YmOPCWjigIUOmv+1kAvhgFK4CrjC",
+	"X+NaGuLxvzHvgbzMqaijBbMhGRFBakACobXjGbKhq2/iOUTQANaKoXpwAbDof358/88nwMjkqtRMXSL8",
+	"vGWCqxum+MRR8LJU/Mrj6Tgo7BkThOprctUe9ggwsq8IA9DzK+jmcEPzGpz9g/hZqjkK5L9evHoJPAb1",
+	"Z+AUCqV2QH3OU1zVfrRdfDmMAxvSfNOng8VicWCZ9KBUOROWRtmur75TTsahn8iM6Tiq5G0S61w7itHJ",
+	"Pz42mfgnqDOi0I/hgIsqxYcWhZI3zAFhjJVcYNe+bojoJl/FmfodZMwAVz48Psb73fdboC2GXxdgb+k1",
+	"Q1q9dQDy++Ox1zLP98Ni7s1fgcN8p8BwiAwA+4nD/uU3TICvAXju4eBTeU95UHd+KQ1ZWruj7mg5LM//",
+	"zEw6cy2sru0aJ40D0HCu+DOwke1brW+j/ufn1VN73GU/SMwwscp6Nd1B0cOrt1boamTsaq+MaRHxtzKb",
+	"sjYFsdlRuCRaLBttYOw1Zma8iSEHaYzYDiaUsPRir/bzi6jpXLXAqhhtCJUDm+4456BPot3IoHN21OxV",
+	"FjTjfpbKN+DRRIp8eUjAsgPbqP5gAmlRmjCRneKy0BEWg4B+7cfdj6T2r98GlCQQ6noylFLoECAhdayo",
+	"l969PUJuil29lNl+5YYdoEtmwBTxZIN/YcyYINr+k1PD8uXAbo4ZQDHCcKoUpNlh05MSsSLbhHStl7pp",
+	"+do/9IeOA7pVbI4DepoMKuz9SyOVGQEJ779x9Nn91BnRcasb7Z+AUcMRP64qB7BhqRm2lrKolrlKuW15",
+	"061mFek/KJEbtN2DQMa3fx2QqL57Oii89KuCiQpqltCOTe08Dv0QE9wK7wIuoT3UN4GVsL8D0wP0wHNP",
+	"hQ/gkBBOyPmT10+O/kaN4ZrkbErTpeWH+8f3Hx0c/wh2zGuZL6dSIMqAf1EHBMIHcVaN403yhZJial/m",
+	"cQ0aTmqYy2ImczYMkMG2MuJbRzHoKRiq/EfBFsNJeodgQJucY+pRv4siFwTkxj9LaWjXzfk/4IE9igUc",
+	"IEDIf2fKhXzIWJZiKA+r1zCs2tlIirB/tn9qaoSVltgimWJAx03JYe6hP3hyGKxil+SwYaS1ozW8Pyyk",
+	"O5O48Lk9JnHhAHeexNUYtiOJC9rzridwNeBrbr9Jf8XtqV/Zkb11g92RVxK4AkLJn7Cjz+6nDdla9Tbv",
+	"9xx0ULwJX+L7u5IJVcNkcVWHIJrENYAG4xa5moW1vhm7Jl01B9gqkeqNZeTFSjbVn/767HsM/1eJVY7B",
+	"oklT3wCf7ClvyXXibmct9TpZO6cohXcznHb0TRB+H2lH9cFspR2FKF8KS/VSfDlSLHWO02j/aMT5IOcG",
+	"QswIUlaqlGHs1AOIO4w0N40rBPQMOq3flOINjnrLTaBZxrFf/+tG/33MUllphx/eClz8ULni9l1oyalS",
+	"9JGBgcIN/ObudRuNTa41xi7d8KLhfdw/uM2mB+mY5aNQq2TpW9LlltuFXBBAy3O79j1UWfgqIeOEs4rW",
+	"VgEwRKTe1w7QKPh1v9I871fPOAEwCYiPSJEvyZ/On35/ioEG8PkKDDGwfIJAuNibPTJPuRBMfTPlX45V",
+	"op70WgH3PHX7k/U/Zanq97W1+oh1FEee1wu7CdBMCb0F8CUfzSs1yw7JewolgmQx4zmrUZPBL2Fl3aTM",
+	"c5d1MuU3TJNHxw8C4SHQ+R3BvtVmSW56ONe7ths8bQKMdI6nXA/WclhX+7DBmq7+fPSZZys9h1dS/6S6",
+	"hmwOKpaIM3NKGHYoqsBk7G3JsC4FHAeQBbLOK3/jeV5zyt12L34mso30ifcljs76+C7Y5G19hIcwbNyr",
+	"ErxhpMKti8uYrU60W0Z3BAP70zSJurczj0PddQSjYzPfN52TGaNZzofg7xfSWWQzqjK7oy4fZjeBsA5Y",
+	"FdWnnt3su6Nwc6DYlXxuNMnltF2PfUquWWEc+pUlORvMnbmgmmQg/2QPsbL7EerYoU8s3d58XDmeQfXh",
+	"V7lwycvzubV7QDy4+oTxklCSWy0X0Qc0nwqaJxBaEa5TJPnT/ePj7xPM+oISYbgOyEVBU6jymbNme8m/",
+	"Xrx6+UFg9qqBdARIW00IlENQQwR2NkclpCwOyfmEaDlnmAw8lcwHVTzMGTXJKogZ12Ss5DUTJ5B7BN6y",
+	"D8LXJGA4paGMHPyNLQ/Je+dMo+SaLVsk4ZpcIwJFpWNBCzqF06ELugxFZZ59Yuk3rirZKd61tLRjvmHa",
+	"nsjA0bbsyA1y4e1P75tSQM0N7iP49Sg3YKE4CbG9rPzE0qMa0m74A4killxpk8nSuGxxbTKm1BXm8Vx9",
+	"/jBKZ6W4/jA6IR8g6//D6MsVBC3tZ2Oq2eOH+OF//a//bT+DJY+XxucDYacl8u7tzwd/RgTBnGoDOh7X",
+	"H8QV+8TNFfpbqSD1llUuZ1maosR8T58GXD2NAuDt7U/QBZC5uttZOvrWjsFtYQ7dZtd4hINcWutsj118",
+	"YQTcua35vsIdrE2HVWSMubzxtmG4E+iqYZ1xxVIj1dLxDkLzxKGRFEtLpdFzEfBxTGiuaxfZWMqcQZHJ",
+	"xz7mB05/COLDiwjF2jmp6lVuZ4i8YTTbgpp1VZI95lHPy2SimYkC0lYZAFyYxw9HG0Bpk5AuMbeWI0ia",
+	"00pYcAOt12KTytHzk4RSEdYmcu/W6Li3bKK6rorCaodgHEg4WOlWOpBuudlJ+ZqaWbxg9FyQIqcp+ME8",
+	"OgU4JE/BI84UQlj6KJEjPXFQyYItKg2RFFQFwkfvFTfbSI/XTLlwKBlbscYFkamhUSabY4ulkGv08cOH",
+	"MJoxTNlv/sc/jg/+7ePnB8nDL/8yCjpHN5DSzv8V+DjXzwj4bmDmYlqJBm4vwbG8iZ7bgipneAUW0IoM",
+	"VGIvGX06mMoD++cDfc2LA1lgUOGgkFA25gTmN9N9eDgV09L/XExkZ3HrQnFjBknwt5zbfXA3XKtHGVe3",
+	"Uia3Od3BIKLlSve+p1zd4dn7t0ePvpWzh4lKNE1ZYVrQ2Zje97VOZk/EL5zjQJ7lTSrLJn7OuTZ93El7",
+	"B6nugqf+CYsfEkINNvrDFvrDhE2ZMMBZ4JfbrAHu/+Rv2jI4o19VBj2ZzeU2Gu95P6kTDzr3ljq9zuHF",
+	"EHBSF8yQoi1ddzyCiiEZvuaOvoE5bGnECLYgBTWz2Laa3himD49/fLwJxLTX1r4YxjJ8sZ1duGmHtaFx",
+	"IXthqGkT/qtoW8+5uNbO22ScF2I4HAdNAEbEpZp8g5JVquv9OAlfsLlUS1BYMq6vT1uBf/CpSXFIntF0",
+	"RtIZzzOiyzQF4GmpILnPWq2EG83ySQB8W6rrb9xzbad417F9O2bccw3+TktrNYRRAYqYf12VfSWs4rpr",
+	"lE8ws3AMGfPhXcxKLzVeuqf3H+rzIwVoauczTBInxfi3PyIKGmk74KtdEwS+CRLVYatC5jy1hxoyNIQk",
+	"YEtMaMrIuDQkl7IYBhH4PaI3tQg6hxxJms4a5R4LJgwxMyXL6Ww/CQdlGMp5JvMM7gYpUnbSiAy2oh9O",
+	"0zKGZZDuMpcKEZnS0hySh8c/upbufonGew6gAGyxQvdg/CLIKvsok4C3v4aJfKXshw4WHbpQf9HFf7uK",
+	"xSMmsgPNTFns58Y+NyST0OAfI9nNVAIfOnOYdjOq2fql/KzKobmAWX5dqePKIyqyD1OWa+W9394qjREq",
+	"MHAQH7iFfYJE1K23u6ClZvvZ4qcuv0eTqbT61zqSmx3762aXwRQGOIoXRhYQsCuUTJnW3tWxq3LiAPt0",
+	"V3LiqmR3WSqWKYoaxMZKcOjTStD4AGmdU0R5U9cxSH9Hs9d+Hn3swpeS5Fxcr9wMvk0XpFL6i2VQHP48",
+	"h3G1FSIV0uA+E5O6iq2BAtYU83nqXEOPG5bZ6fmgkJ1mQqQgVBCp+JQL3zlSLkRSBcAJ+1RwxbQPHHkh",
+	"wESmT3xuENcfBNXXkE0gqw4ZrogaEEY8fGnzdhgDapqxW6aNw0BRh+TR8T2Ylv9mBbfvGCF0r7fSoB3H",
+	"7A2aAd7+dZKZ/dIi1o7d+cFczvVB0jO5gNp9aCnVYOwYrl0/CaOYLueDSf5VEWLf/XUl+xs0D4cyl+Ce",
+	"zBo+BdIqc+9Hcy1ooWcSc0uHJ/uFe/23XpDgpvmVKhLc6CGeWXEjIR4tKwawuX9WjP3eKFKAMXIGSuNu",
+	"vGRkidnlw/PRW/vqbWoVrPTjWc5ccixcLfauZwv0xPlMb9eA4PaGjyyFQcCQUrOqA3U9he2pqRiLOo8b",
+	"qUdvFdvSefzpwFB167yap3V0NiGKTcucKtcBFjjJqj+DpdzUeWiubaMiVKUzfvMNJuKgUos1g3b2kIyJ",
+	"6OjVMhKCoK5IKzrWMi+NR6q2Z9xB0JyirZXSVo723HNtV4qO44vtyNCIzfcWtbuy0905QCwp7i7b5J0o",
+	"wAZocinhAtwJu0eUFr50J1gtXecWQqqr1fCv4BtcTF3e79XnDyOetXKOT8hEyTnWFEpROT64hhQMlrn4",
+	"xBWCK1yB15ISyyOQFRtMSw5kGq8XPlYFaofkjMA8q29g67mqSbCLlDSceZjMFlL639sXRTWNVSsbIssN",
+	"izRnE0iaBqj7KyEzdjmXWZkzffTDD1exWCf7lOblSu4MNw4ssdmtMVAzm9gHzvHh+48eV59TpegylL15",
+	"tkqeaBtJYJZYJP3s4N/pwe/HBz9eHnz8fC95HE3kaY/+i1UKPHwKNJFEXnOyrbGN9tfzp9H+khOzUlu8",
+	"e4Lrx7vN/26kxa+Yv4MVRrpW+B4/ZcygMf43l6CCMKEdeDQX+MQ+LS0cIQp2ofYAcv0ey/y5rtwYm8BT",
+	"HcZvl9fsmcgcugU+iyeKa5JKec1ZA5b4CsqyoDb8Ctw5rrzfHUEomyo1C9T6XvCpeAVFBZ1iEcpy87xC",
+	"Jo6KvWoee0j0t3NloDfZ4WeYvGwfu2Dm4AnQJFYd0KLjd56Ch61Jrh35W3ta+VTY2YYRiTuClI419npG",
+	"cIjoIdHDgPG5vkQad44Lfw9UTByjTdhrecFMeCdPyK/GFK9EvkzIBZ2zC27YX57TT3hGLuyp9dgJM2MK",
+	"DZMqEID/fQvxESok9YIpnG91fBZ0+UGAUu6qF93fDZ/DmyEAhC2ZHN6HHaJMZ4RiH2hs0jQt0eXONZmx",
+	"PEO38J8e3v/RHeQ3zKjlwZkd4+r7YGSST8X5vjoxPFEsY8Jwmus7D0bGOfLCc88Wx77Fxfs45ZGLAM68",
+	"53PaH5S85W+LJ99WT33L2DjUtXnA+9ADIkSAbyq1fJtW0PvjQkfgHpAyfiuGgpTx7+sFKRPinI0QIRWy",
+	"Eka7sItcJODpagK9B7LP9fwUhh0gQokvIrSiyfZpPtF5H9+Jdxakj/t8ECiQTYQYBrmgxUmD5kAGshTr",
+	"Jf3/aYq90xQHBLKC6F31Pheu6+azJq/UmKbdN1bjubu4s1bAz0S+dL060fPOtceBjlYFVVjcvS+krmH9",
+	"Neitr9CQpY5jqm073gL+9e0TVCkcRCLXTfzP0Czcx62JdDHr393ze76QK/7pAbNc89rQaMtw9howvt2N",
+	"OLqSLuq3gIFgpALs4QpmBY2P0wYgMObeN3swzWhRMKF930Hv0lgzFaAb1LcqYF+yRb25dx5aXRm5a58S",
+	"hxA9QOoVbIgLhmGKaq/2FQ3OO/pc/9KJ+9xY4QbfznvKDdGS5Nb89QFKKzmMRFCLmC+Zm0sHAhT12s7p",
+	"J3TSPj6+tcf2bna7AVVdC9Fh+s80BvF9bmqhe1t86nqNa2pdhHvWwcNWnS1WrBxoSwN89BAcjcKcWLad",
+	"Kqb1FTEszzWZyQWZ0Jp1OAYw/eP1qFdVZ4wGxWdM1L3lDDXsg3B+blceAw56SCVruF+ahb4TLmh+SK5O",
+	"rgjmcV4zVqyCS9Gc37CQTwV9660Ts+foARSaIk2HigzQJklrWJqvymEV9MxmKbX3guILgIjuKit+69qm",
+	"62H0BRTzmGHKVHdzxjvYC1UK3QdV+8wfYDyTroHzaQPQe06vmSYU6j0htpWEWnyU++2X9KbsbJJkV9tG",
+	"GRyo5UbpmyM1FYQKBAl2G7wrZjZI46T4Rhs2L3JqNqBpv62e2mcehRtkQ73+QPVLtc3qcJKdN2uz0VqR",
+	"7OiznU+n/uTXNOoDkg7/uw1K+h1sTrQNsft8CD+VqYm2aSugl2k36+Ijd+81+LmCQT8JWPGInPcDAvN1",
+	"YGNta9XvlQcsKTcb0LgprnVl4mN1FdI9Zvhndv1woSkov8gGcoAbv91bxAPPXK/ilAohDVxMtVoIhUfW",
+	"0CqVmdl9swa7ASAZa2xLhaDeYPcgHqmI1lVjAvA+m6C/ZItGt/C7s4Rh0PfczC5YqpjpbFZe20YaHk7I",
+	"YsbTGTgyZnLR6F8+RF2BcdTuDpwh2xx9hv9/2VCEpI0sqiKkQ/LKs8qCas/NmEJJtIyVG9VMsBmYcKDz",
+	"gS/qJskmyJWnqLW41thJ6BYzDfa+dbOPUltxE7Ut6zscEqQh39CnAy5RvNhrPanjYihv8bi6nn7uQUCP",
+	"tqzp4vWGz+0Xm123REamimZcTPXKWB+ESzh8webjBhgex0Q68sbqC5AIWLvavmsgJELabQoNlO1DxyH7",
+	"8hdm3gE5NnliXLMQZ8NSxU5qFHi8e5y/KLF0UxqlGB2z/OTl2Ytnh6Smq11yTbsxA7IZSYSs+i9K5d6S",
+	"1MRpPRG72sbLCCaYu/MaSYV/cvP/T/vRf7r3/icO+58488PP95L7x8dfvu+VbVhntHKhDRXmlDw4Jpk9",
+	"sw0vKiSfVp0+fQpnbD2WI8Iglhk17MDyU9+p4cB+ZkIu+s8C4HG2n8N46fJLRieizPMkFBtYVOlp0Aem",
+	"1GCEfutaC5yZN6yQynQUsjHnGXeHEPDAgEEw9wePsi7nAyLKYxPYRq85GLohl1H4te4pS9g+9nfQmH4H",
+	"X/5DN8u0S9isgQKVQAF1PD2EzV466m2hWNYmABanwrFx4Bw+p4csmTlFndMVQYJ6hCoR3E7pTIL1IBgY",
+	"DTlz14WGxEBRJ0WzgznlOaFZppjWMfXznXaJs3vRPuHtd6x81mOuH22MmA6kS5btutOwKgl8cvTZ/q/T",
+	"NVDtwx6Pyn6p8sp1BOupSm6QHna+q41kVsrt6ZxhRRNyuCvr9s5Fe96NW9wpUTJnvrCRjnPojqpYszkZ",
+	"eVp9gjGBRmYyKj6o5+e5syorlX/9ZMEM9niy7Ku/Tnv+TWw0cGN+B/Gyw1k7gprA7VONmny3UYq/n0kX",
+	"O9dexb7GWBQ1jvGgaay61sAqDnxfEWqVy5hIfs5FAEVqOAEJ7+8q4icIIrsH81sK1DrXrjbcYXe56W2S",
+	"XFub7g9sF6rZM5FdsCp7aLPF/WyY5iOr1Q5oOu9BYK5kEn92JvjJPz5apa0qEfnHR8vjaHviAKXKRyej",
+	"I+B9N6HP0WKXhlfLZ926EplkHR9aFrk1npnPo/ECFFVpQsuMG6ucNd5WUSJkEim5oAu6JHOazqyyfgIa",
+	"E5iztXGf2JN2fbiWFsxC73yNRqRO2gk/LtCJU212Rm+81rXBXXvlE7BHdUKU1AY0UKqtkja3O5cQa87O",
+	"C/uTtZPZWMprPwz8YXWYNKdaB+e+wYQ4bBpioCx//PL/BgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1507,6 +1507,29 @@ type PersonList struct {
 	Items []Person `json:"items"`
 }
 
+// Preview defines model for Preview.
+type Preview struct {
+	ExpiresAt time.Time `json:"expires_at"`
+	Port      int       `json:"port"`
+
+	// URL The link. Whoever has it may see the port.
+	URL string `json:"url"`
+}
+
+// PreviewCreate defines model for PreviewCreate.
+type PreviewCreate struct {
+	// Path Where the link leads, with its query; nothing is /.
+	//
+	// Example: /notes?page=2
+	Path string `json:"path,omitempty,omitzero"`
+
+	// Port On the sandbox's loopback.
+	Port int `json:"port"`
+
+	// TTLSeconds How long the link works; 0 or nothing is an hour. The server has a longest.
+	TTLSeconds float64 `json:"ttl_seconds,omitempty,omitzero"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	CreatedAt time.Time      `json:"created_at"`
@@ -2696,6 +2719,9 @@ type ForkSandboxJSONRequestBody = Fork
 // SetSandboxNetworkJSONRequestBody defines body for SetSandboxNetwork for application/json ContentType.
 type SetSandboxNetworkJSONRequestBody = NetworkPolicy
 
+// CreateSandboxPreviewJSONRequestBody defines body for CreateSandboxPreview for application/json ContentType.
+type CreateSandboxPreviewJSONRequestBody = PreviewCreate
+
 // SnapshotSandboxJSONRequestBody defines body for SnapshotSandbox for application/json ContentType.
 type SnapshotSandboxJSONRequestBody = SnapshotCreate
 
@@ -3525,6 +3551,33 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/sandboxes/{id}/pause (the `PauseSandbox` operationId).
 	PauseSandbox(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeSandboxPreviews Take back all links to ports of a sandbox
+	//
+	// It holds at once, also for pages that are open. Links made later work.
+	//
+	// Corresponds with DELETE /api/v1/sandboxes/{id}/previews (the `RevokeSandboxPreviews` operationId).
+	RevokeSandboxPreviews(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSandboxPreviewWithBody Make a link that shows a port of a sandbox in a browser
+	//
+	// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+	// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+	CreateSandboxPreviewWithBody(ctx context.Context, id SandboxID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSandboxPreview Make a link that shows a port of a sandbox in a browser
+	//
+	// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+	// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+	CreateSandboxPreview(ctx context.Context, id SandboxID, body CreateSandboxPreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResumeSandbox Let a paused sandbox go on
 	//
@@ -5562,6 +5615,63 @@ func (c *Client) EndSandboxSetup(ctx context.Context, id SandboxID, reqEditors .
 // Corresponds with POST /api/v1/sandboxes/{id}/pause (the `PauseSandbox` operationId).
 func (c *Client) PauseSandbox(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPauseSandboxRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeSandboxPreviews Take back all links to ports of a sandbox
+//
+// It holds at once, also for pages that are open. Links made later work.
+//
+// Corresponds with DELETE /api/v1/sandboxes/{id}/previews (the `RevokeSandboxPreviews` operationId).
+func (c *Client) RevokeSandboxPreviews(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeSandboxPreviewsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSandboxPreviewWithBody Make a link that shows a port of a sandbox in a browser
+//
+// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+func (c *Client) CreateSandboxPreviewWithBody(ctx context.Context, id SandboxID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSandboxPreviewRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSandboxPreview Make a link that shows a port of a sandbox in a browser
+//
+// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+func (c *Client) CreateSandboxPreview(ctx context.Context, id SandboxID, body CreateSandboxPreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSandboxPreviewRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10207,6 +10317,87 @@ func NewPauseSandboxRequest(server string, id SandboxID) (*http.Request, error) 
 	return req, nil
 }
 
+// NewRevokeSandboxPreviewsRequest constructs an http.Request for the RevokeSandboxPreviews method
+func NewRevokeSandboxPreviewsRequest(server string, id SandboxID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sandboxes/%s/previews", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSandboxPreviewRequest calls the generic CreateSandboxPreview builder with application/json body
+func NewCreateSandboxPreviewRequest(server string, id SandboxID, body CreateSandboxPreviewJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSandboxPreviewRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCreateSandboxPreviewRequestWithBody constructs an http.Request for the CreateSandboxPreview method, with any body, and a specified content type
+func NewCreateSandboxPreviewRequestWithBody(server string, id SandboxID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sandboxes/%s/previews", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResumeSandboxRequest constructs an http.Request for the ResumeSandbox method
 func NewResumeSandboxRequest(server string, id SandboxID) (*http.Request, error) {
 	var err error
@@ -12590,6 +12781,35 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/sandboxes/{id}/pause (the `PauseSandbox` operationId).
 	PauseSandboxWithResponse(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*PauseSandboxResponse, error)
+
+	// RevokeSandboxPreviewsWithResponse Take back all links to ports of a sandbox
+	//
+	// It holds at once, also for pages that are open. Links made later work.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/sandboxes/{id}/previews (the `RevokeSandboxPreviews` operationId).
+	RevokeSandboxPreviewsWithResponse(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*RevokeSandboxPreviewsResponse, error)
+
+	// CreateSandboxPreviewWithBodyWithResponse Make a link that shows a port of a sandbox in a browser
+	//
+	// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+	// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+	CreateSandboxPreviewWithBodyWithResponse(ctx context.Context, id SandboxID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSandboxPreviewResponse, error)
+
+	// CreateSandboxPreviewWithResponse Make a link that shows a port of a sandbox in a browser
+	//
+	// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+	// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+	CreateSandboxPreviewWithResponse(ctx context.Context, id SandboxID, body CreateSandboxPreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSandboxPreviewResponse, error)
 
 	// ResumeSandboxWithResponse Let a paused sandbox go on
 	//
@@ -16666,6 +16886,95 @@ func (r PauseSandboxResponse) ContentType() string {
 	return ""
 }
 
+type RevokeSandboxPreviewsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RevokeSandboxPreviewsResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeSandboxPreviewsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeSandboxPreviewsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeSandboxPreviewsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeSandboxPreviewsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSandboxPreviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Preview
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSandboxPreviewResponse) GetJSON201() *Preview {
+	return r.JSON201
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateSandboxPreviewResponse) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSandboxPreviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSandboxPreviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSandboxPreviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSandboxPreviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ResumeSandboxResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19619,6 +19928,53 @@ func (c *ClientWithResponses) PauseSandboxWithResponse(ctx context.Context, id S
 		return nil, err
 	}
 	return ParsePauseSandboxResponse(rsp)
+}
+
+// RevokeSandboxPreviewsWithResponse Take back all links to ports of a sandbox
+//
+// It holds at once, also for pages that are open. Links made later work.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/sandboxes/{id}/previews (the `RevokeSandboxPreviews` operationId).
+func (c *ClientWithResponses) RevokeSandboxPreviewsWithResponse(ctx context.Context, id SandboxID, reqEditors ...RequestEditorFn) (*RevokeSandboxPreviewsResponse, error) {
+	rsp, err := c.RevokeSandboxPreviews(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeSandboxPreviewsResponse(rsp)
+}
+
+// CreateSandboxPreviewWithBodyWithResponse Make a link that shows a port of a sandbox in a browser
+//
+// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+func (c *ClientWithResponses) CreateSandboxPreviewWithBodyWithResponse(ctx context.Context, id SandboxID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSandboxPreviewResponse, error) {
+	rsp, err := c.CreateSandboxPreviewWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSandboxPreviewResponse(rsp)
+}
+
+// CreateSandboxPreviewWithResponse Make a link that shows a port of a sandbox in a browser
+//
+// The link is all that is needed to see the port, on an origin of its own, until it expires or the sandbox ends: nobody is
+// asked who they are. The server in the sandbox may begin to listen later. 501 on a server without previews.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sandboxes/{id}/previews (the `CreateSandboxPreview` operationId).
+func (c *ClientWithResponses) CreateSandboxPreviewWithResponse(ctx context.Context, id SandboxID, body CreateSandboxPreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSandboxPreviewResponse, error) {
+	rsp, err := c.CreateSandboxPreview(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSandboxPreviewResponse(rsp)
 }
 
 // ResumeSandboxWithResponse Let a paused sandbox go on
@@ -22740,6 +23096,68 @@ func ParsePauseSandboxResponse(rsp *http.Response) (*PauseSandboxResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeSandboxPreviewsResponse parses an HTTP response from a RevokeSandboxPreviewsWithResponse call
+func ParseRevokeSandboxPreviewsResponse(rsp *http.Response) (*RevokeSandboxPreviewsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeSandboxPreviewsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSandboxPreviewResponse parses an HTTP response from a CreateSandboxPreviewWithResponse call
+func ParseCreateSandboxPreviewResponse(rsp *http.Response) (*CreateSandboxPreviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSandboxPreviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Preview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error

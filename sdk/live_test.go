@@ -8,8 +8,10 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,8 +95,15 @@ func serve(t *testing.T) string {
 	for name, who := range maps.Clone(users) {
 		users["pds_"+name] = who
 	}
-	h, err := httpapi.New(httpapi.Options{
-		Log: log, Server: about{}, Metrics: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil }, Sandboxes: service,
+	// Only a browser knows names below localhost: what the tests need is the port.
+	previews := httptest.NewUnstartedServer(nil)
+	_, port, err := net.SplitHostPort(previews.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doors, err := httpapi.Open(httpapi.Options{
+		Previews: &httpapi.PreviewOptions{URL: &url.URL{Scheme: "http", Host: "localhost:" + port}},
+		Log:      log, Server: about{}, Metrics: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil }, Sandboxes: service,
 		Accounts: users,
 		Mount: func(mux *http.ServeMux) {
 			mux.Handle("/v1/", pandastack.Handler(pandastack.Options{
@@ -105,10 +114,14 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h)
+	srv := httptest.NewServer(doors.API)
+	previews.Config.Handler = doors.Previews
+	previews.Start()
 	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
+		for _, srv := range []*httptest.Server{srv, previews} {
+			srv.CloseClientConnections()
+			srv.Close()
+		}
 		stop()
 		ran.Wait()
 		if err := errors.Join(service.Close(), engine.Close(), db.Close()); err != nil {

@@ -75,9 +75,11 @@ type Server struct {
 	prepared    chan struct{}
 	prepareOnce sync.Once
 	listener    net.Listener
-	handler     http.Handler
-	nodes       *nodes
-	meters      *meters
+	// previewer is nil where no previews are shown.
+	previewer net.Listener
+	doors     httpapi.Doors
+	nodes     *nodes
+	meters    *meters
 }
 
 // OpenServer opens all parts of a server, and reclaims what a dead one left in
@@ -96,6 +98,9 @@ func OpenServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.Listen); err != nil {
 		return s, fault.Errorf(fault.Unavailable, "listen on %s: %w", s.config.Listen, err).WithHint("is another server running there? choose another --listen ADDRESS:PORT")
 	}
+	if err := s.listenForPreviews(ctx); err != nil {
+		return s, err
+	}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.meters = newMeters(s.registry)
 	if err := s.openStores(ctx, o.DataDir); err != nil {
@@ -106,7 +111,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	}
 	s.nodes = s.openNodes()
 	s.registry.MustRegister(state{s})
-	if s.handler, err = s.door(); err != nil {
+	if s.doors, err = s.openDoors(); err != nil {
 		return s, err
 	}
 	if s.heart != nil {
@@ -182,7 +187,10 @@ func (s *Server) openServices(ctx context.Context, o ServerOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	own := sandboxes.Options{Store: s.db.Sandboxes(), Node: s.nodeName(), Quota: s.quota, TokenQuota: tokenQuota, Actor: s.actor, Log: s.log}
+	own := sandboxes.Options{
+		Store: s.db.Sandboxes(), Node: s.nodeName(), Quota: s.quota, TokenQuota: tokenQuota, Actor: s.actor,
+		MaxPreview: s.config.PreviewMax, Log: s.log,
+	}
 	if !s.config.Runs() {
 		own.Machines, own.Templates = sandboxes.NoMachines{}, sandboxes.NoMachines{}
 		s.Sandboxes, err = sandboxes.Open(ctx, own)
@@ -257,25 +265,33 @@ func (s *Server) Run(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	var handling sync.WaitGroup
-	web := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			handling.Add(1)
-			defer handling.Done()
-			s.handler.ServeHTTP(w, r)
-		}),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return requests },
-		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		// Websockets need HTTP/1.1.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	server := func(h http.Handler) *http.Server {
+		return &http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				handling.Add(1)
+				defer handling.Done()
+				h.ServeHTTP(w, r)
+			}),
+			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+			BaseContext: func(net.Listener) context.Context { return requests },
+			ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			// Websockets need HTTP/1.1.
+			TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		}
+	}
+	web := map[net.Listener]*http.Server{s.listener: server(s.doors.API)}
+	if s.previewer != nil {
+		web[s.previewer] = server(s.doors.Previews)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := web.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
+	for listener, server := range web {
+		group.Go(func() error {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve: %w", err)
+			}
+			return nil
+		})
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		// Streams and waits would hold the end up; who follows comes back.
@@ -283,10 +299,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer soon.Stop()
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Drain)
 		defer cancel()
-		err := web.Shutdown(last)
-		if err != nil {
-			err = errors.Join(fmt.Errorf("end requests: %w", err), web.Close())
-		}
+		err := shutdown(last, slices.Collect(maps.Values(web)))
 		// WebSockets are none of Shutdown's, and what they use is closed next.
 		endRequests()
 		return errors.Join(err, waitFor(&handling, streamGrace))
@@ -298,6 +311,21 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Go(func() error { return s.runWork(ctx) })
 	}
 	return group.Wait()
+}
+
+// shutdown lets the servers' requests end, and closes what has not in time.
+func shutdown(ctx context.Context, servers []*http.Server) error {
+	errs := make([]error, len(servers))
+	var ending sync.WaitGroup
+	for i, server := range servers {
+		ending.Go(func() {
+			if err := server.Shutdown(ctx); err != nil {
+				errs[i] = errors.Join(fmt.Errorf("end requests: %w", err), server.Close())
+			}
+		})
+	}
+	ending.Wait()
+	return errors.Join(errs...)
 }
 
 // waitFor waits for requests whose contexts have ended.
@@ -327,6 +355,9 @@ func (s *Server) Close() error {
 	if s.listener != nil {
 		// Run's Shutdown has closed it, if it ran.
 		_ = s.listener.Close()
+	}
+	if s.previewer != nil {
+		_ = s.previewer.Close()
 	}
 	if s.nodes != nil {
 		s.nodes.CloseIdleConnections()
@@ -410,11 +441,15 @@ func roomLeft(dir string) error {
 
 const readyWait = 3 * time.Second
 
-func (s *Server) door() (http.Handler, error) {
-	return httpapi.New(httpapi.Options{
+func (s *Server) openDoors() (httpapi.Doors, error) {
+	previews, err := s.previews()
+	if err != nil {
+		return httpapi.Doors{}, err
+	}
+	return httpapi.Open(httpapi.Options{
 		Log: s.log, Accounts: s.Accounts, People: s.Accounts, PublicURL: s.URL(), Judge: s.Judging, Sandboxes: s.Sandboxes, Classes: s.Classes, Usage: s.usage(), Server: serverInfo{s}, Metrics: s.registry, Ready: s.ready,
 		MaxUpload: s.config.MaxUpload, RequestsPerSecond: s.config.Rate, TrustedProxies: s.config.Proxies(),
-		Secure: strings.HasPrefix(s.config.PublicURL, "https:"), Nodes: s.nodes, Mount: s.mount,
+		Secure: strings.HasPrefix(s.config.PublicURL, "https:"), Nodes: s.nodes, Previews: previews, Mount: s.mount,
 	})
 }
 

@@ -81,7 +81,7 @@ func TestRunWaitsForWebSockets(t *testing.T) {
 	}
 	s.nodes = s.openNodes()
 	var ended atomic.Bool
-	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.doors.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,6 +54,11 @@ type TimeSpread struct {
 	// the largest p99 / p50 that one submission has.
 	P99   float64 `json:"p99"`
 	Worst float64 `json:"worst"`
+	// NativeRuns are as many runs of such a program on the host, as many at once,
+	// turn by turn with the judge's; NativeP99 is their p99 by their median. Both
+	// are 0 where the host has no compiler or interpreter for the language.
+	NativeRuns int     `json:"native_runs,omitempty"`
+	NativeP99  float64 `json:"native_p99,omitempty"`
 }
 
 // StabilityReport is what judging the same again and again gave.
@@ -78,7 +84,7 @@ type StabilityReport struct {
 // and again side by side, and reports what changed. A verdict that changed is
 // a result, not an error; errors are those of judge.Judge.Run, and Internal for
 // a program of ours that is not accepted.
-func Stability(ctx context.Context, j *judge.Judge, o StabilityOptions) (StabilityReport, error) {
+func Stability(ctx context.Context, j *judge.Judge, o StabilityOptions) (_ StabilityReport, err error) {
 	stage := func(name string) {
 		if o.Stage != nil {
 			o.Stage(name)
@@ -101,6 +107,17 @@ func Stability(ctx context.Context, j *judge.Judge, o StabilityOptions) (Stabili
 		jobs[i].Submission = submissionOf(i+1, language, kinds[at], speeds[language].rounds(kinds[at].share))
 		all[i] = Judged{Submission: jobs[i].Submission.Name, Want: kinds[at].want, language: language, kind: at}
 	}
+	native, err := newNativeRuns(ctx, speeds)
+	if err != nil {
+		return StabilityReport{}, err
+	}
+	defer func() { err = errors.Join(err, native.close()) }()
+	compared := 0 // submissions of one language whose times are compared
+	for _, one := range all {
+		if one.kind == spreadKind && one.language == StabilityLanguages[0] {
+			compared++
+		}
+	}
 	out := StabilityReport{Host: j.Options().Host, Submissions: o.Submissions, Times: o.Times, AtOnce: o.AtOnce}
 	begin := time.Now()
 	var done int64
@@ -113,12 +130,18 @@ func Stability(ctx context.Context, j *judge.Judge, o StabilityOptions) (Stabili
 			}
 			return nil
 		}})
+		if err == nil {
+			err = native.run(ctx, compared, o.AtOnce)
+		}
 		if err != nil {
 			return StabilityReport{}, err
 		}
 	}
 	out.TookUS = time.Since(begin).Microseconds()
 	out.summarize(all)
+	for i, s := range out.Spread {
+		out.Spread[i].NativeRuns, out.Spread[i].NativeP99 = native.spread(s.Language)
+	}
 	return out, nil
 }
 

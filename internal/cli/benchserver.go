@@ -111,7 +111,7 @@ func startServer(ctx context.Context, env *Env) (_ *ownServer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.cmd = exec.Command(exe, "--data-dir", s.dir, "--quiet", "serve", "--listen", address, "--rate", "0", "--log-level", "warn", "--templates", benchTemplate)
+	s.cmd = exec.Command(exe, "--data-dir", s.dir, "--quiet", "serve", "--listen", address, "--preview-listen", "off", "--rate", "0", "--log-level", "warn", "--templates", benchTemplate)
 	s.cmd.Stderr = env.Stderr
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ type sandboxCmd struct {
 	Events    sandboxEventsCmd    `cmd:"" help:"Show what a sandbox did, also after its end."`
 	Watch     sandboxWatchCmd     `cmd:"" help:"Print what happens to files below a directory of a sandbox."`
 	Port      sandboxPortCmd      `cmd:"" help:"Forward a local port to a port in a sandbox."`
+	Preview   sandboxPreviewCmd   `cmd:"" help:"Show a port of a sandbox in a browser; of a server: make a link."`
 	Rm        sandboxRmCmd        `cmd:"" aliases:"remove" help:"End sandboxes, or remove snapshots."`
 	Supervise sandboxSuperviseCmd `cmd:"" hidden:"" help:"Keep the sandboxes of a data directory; other commands start it."`
 }

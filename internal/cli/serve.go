@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -108,6 +109,10 @@ func (c *serveCmd) prepare(ctx context.Context, env *Env, s *app.Server) error {
 		for _, command := range []string{"status", "submit addition examples/problems/addition/submissions/accepted/sum.py", "logs SUBMISSION"} {
 			env.UI.Printf("  %s %s\n", os.Args[0], command)
 		}
+	}
+	if u := s.PreviewURL(); u != "" {
+		scheme, host, _ := strings.Cut(u, "://")
+		env.UI.Printf("  %-30s %s://PORT-SANDBOX.%s\n", "ports of sandboxes, with a link", scheme, host)
 	}
 	for _, line := range [][2]string{
 		{"API, with every call to try", "/api/docs"}, {"health", "/healthz"}, {"metrics", "/metrics"},

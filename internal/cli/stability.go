@@ -72,7 +72,11 @@ func (benchStabilityCmd) tables(env *Env, report bench.StabilityReport) {
 	env.UI.Printf("\n%d submissions judged %d times, %d at once: %d verdicts changed, %d are not the known one; %d runs repeated as disturbed, %d at the knife edge\n",
 		report.Submissions, report.Times, report.AtOnce, len(report.Changed), len(report.Unexpected), report.Repeated, report.KnifeEdge)
 	for _, s := range report.Spread {
-		env.UI.Printf("%s, programs of %s: p99/p50 %.3f (%d runs of %d submissions, worst submission %.3f)\n",
+		line := fmt.Sprintf("%s, programs of %s: p99/p50 %.3f (%d runs of %d submissions, worst submission %.3f)",
 			s.Language, measured(s.P50US, "us"), s.P99, s.Runs, s.Submissions, s.Worst)
+		if s.NativeRuns > 0 {
+			line += fmt.Sprintf("; without a machine %.3f (%d runs)", s.NativeP99, s.NativeRuns)
+		}
+		env.UI.Printf("%s\n", line)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,10 @@ type Server struct {
 	Node      string `name:"node" env:"ASSAY_NODE" placeholder:"NAME" help:"This host's name among the nodes (default: the host's name)."`
 
 	NodeURL string `name:"node-url" env:"ASSAY_NODE_URL" placeholder:"URL" help:"How the other processes reach this one, directly (default: http:// and the address that it listens on)."`
+
+	PreviewListen string        `name:"preview-listen" env:"ASSAY_PREVIEW_LISTEN" placeholder:"ADDRESS" help:"Address and port of previews: ports of sandboxes for browsers, apart from the API; off is none (default: the port after that of --listen)."`
+	PreviewURL    string        `name:"preview-url" env:"ASSAY_PREVIEW_URL" placeholder:"URL" help:"How users reach previews: names below this host, as PORT-SANDBOX.preview.example.org (default: http://localhost and the port of --preview-listen, for browsers on this host)."`
+	PreviewMax    time.Duration `name:"preview-max" env:"ASSAY_PREVIEW_MAX" default:"24h" help:"Longest that a preview's link works."`
 
 	DatabaseURL Secret `name:"database-url" env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"postgres://user:password@host/database (default: SQLite in the data directory)."`
 	NATSURL     Secret `name:"nats-url" env:"ASSAY_NATS_URL" placeholder:"URL" help:"nats://host:4222 (default: a server inside this process)."`
@@ -52,6 +57,30 @@ type Server struct {
 	OIDC  OIDC  `embed:"" prefix:"oidc-" group:"Sign in with another service (OpenID Connect):"`
 	Quota Quota `embed:"" prefix:"quota-" group:"What one user may hold, where their token does not say:"`
 	Cost  Cost  `embed:"" prefix:"cost-" group:"What use costs, for the cost report:"`
+}
+
+// PreviewOff is the PreviewListen of a server without previews.
+const PreviewOff = "off"
+
+// PreviewAddress is where previews are listened for, or "": the port after that
+// of Listen where nothing else is said.
+func (s *Server) PreviewAddress() string {
+	switch s.PreviewListen {
+	case "":
+	case PreviewOff:
+		return ""
+	default:
+		return s.PreviewListen
+	}
+	host, port, err := net.SplitHostPort(s.Listen)
+	n, nerr := strconv.Atoi(port)
+	if err != nil || nerr != nil || n == 65535 {
+		return net.JoinHostPort(host, "0")
+	}
+	if n > 0 {
+		n++
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n))
 }
 
 // OIDC is a service that signs people in.
@@ -154,6 +183,23 @@ func (s *Server) Check() error {
 	s.PublicURL, s.NodeURL = strings.TrimSuffix(s.PublicURL, "/"), strings.TrimSuffix(s.NodeURL, "/")
 	if u, err := url.Parse(s.NodeURL); s.NodeURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/") {
 		bad("node-url", "%q is no http or https address without a path", s.NodeURL)
+	}
+	s.PreviewURL = strings.TrimSuffix(s.PreviewURL, "/")
+	switch u, err := url.Parse(s.PreviewURL); {
+	case s.PreviewURL == "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "":
+		bad("preview-url", "%q is no http or https address without a path", s.PreviewURL)
+	case net.ParseIP(u.Hostname()) != nil:
+		bad("preview-url", "%q: an address has no names below it", s.PreviewURL)
+	}
+	if _, _, err := net.SplitHostPort(s.PreviewListen); s.PreviewListen != "" && s.PreviewListen != PreviewOff && err != nil {
+		bad("preview-listen", "%q is no ADDRESS:PORT, and not %q", s.PreviewListen, PreviewOff)
+	}
+	if s.PreviewMax == 0 {
+		s.PreviewMax = 24 * time.Hour
+	}
+	if s.PreviewMax < time.Minute {
+		bad("preview-max", "%v is shorter than a minute", s.PreviewMax)
 	}
 	for name, check := range map[string]struct {
 		text    Secret

@@ -32,6 +32,11 @@ func TestCheck(t *testing.T) {
 		}, nil},
 		{"wrong_scheme", func(s *Server) { s.DatabaseURL = "mysql://h/d" }, []string{"database-url"}},
 		{"proxies", func(s *Server) { s.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1", "x"} }, []string{"trusted-proxies"}},
+		{"previews", func(s *Server) { s.PreviewListen, s.PreviewURL = "0.0.0.0:8081", "https://preview.example.org/" }, nil},
+		{"no_previews", func(s *Server) { s.PreviewListen = "off" }, nil},
+		{"previews_nowhere", func(s *Server) { s.PreviewListen, s.PreviewMax = "here", time.Second }, []string{"preview-listen", "preview-max"}},
+		{"previews_of_an_address", func(s *Server) { s.PreviewURL = "http://127.0.0.1:8081" }, []string{"preview-url"}},
+		{"previews_below_a_path", func(s *Server) { s.PreviewURL = "https://example.org/preview" }, []string{"preview-url"}},
 		{"oidc", func(s *Server) { s.OIDC.Issuer = "https://id.example" }, []string{"oidc-client-id"}},
 		{"all_at_once", func(s *Server) { s.Pool, s.Rate, s.Lease, s.Node = -1, -1, 0, "a b" }, []string{"pool", "rate", "lease", "node"}},
 	}
@@ -66,6 +71,19 @@ func TestAddressesEndWithoutASlash(t *testing.T) {
 	s.PublicURL, s.NodeURL = "https://assay.example/", "http://10.0.0.1:8080/"
 	if err := s.Check(); err != nil || s.PublicURL != "https://assay.example" || s.NodeURL != "http://10.0.0.1:8080" {
 		t.Errorf("got %q and %q, %v", s.PublicURL, s.NodeURL, err)
+	}
+}
+
+func TestPreviewsListenBesideTheAPI(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ listen, previews, want string }{
+		{"127.0.0.1:8080", "", "127.0.0.1:8081"}, {"[::1]:80", "", "[::1]:81"}, {":8080", "", ":8081"}, {"127.0.0.1:0", "", "127.0.0.1:0"}, {"127.0.0.1:65535", "", "127.0.0.1:0"},
+		{"127.0.0.1:8080", "0.0.0.0:90", "0.0.0.0:90"}, {"127.0.0.1:8080", "off", ""},
+	} {
+		s := Server{Listen: tt.listen, PreviewListen: tt.previews}
+		if got := s.PreviewAddress(); got != tt.want {
+			t.Errorf("%s, %s: got %q, want %q", tt.listen, tt.previews, got, tt.want)
+		}
 	}
 }
 

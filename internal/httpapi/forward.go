@@ -152,6 +152,16 @@ func peek(w http.ResponseWriter, r *http.Request) (snapshot string, err error) {
 // pass has another node answer.
 func (s *server) pass(peer *Peer, w http.ResponseWriter, r *http.Request) {
 	v := visitOf(r.Context())
+	s.relay(peer, w, r, func(p *httputil.ProxyRequest) {
+		if v.secret != "" {
+			// What the cookie is called depends on how one is reached.
+			p.Out.Header.Set("Cookie", cookiePlain+"="+v.secret+"; "+cookieSecure+"="+v.secret)
+		}
+	}, func(w http.ResponseWriter, r *http.Request, err error) { Fail(s.Log, w, r, err) })
+}
+
+// relay carries a request to another node and its answer back, for any door.
+func (s *server) relay(peer *Peer, w http.ResponseWriter, r *http.Request, change func(*httputil.ProxyRequest), fail func(http.ResponseWriter, *http.Request, error)) {
 	(&httputil.ReverseProxy{
 		Transport: s.Nodes,
 		// Streams are followed while they come.
@@ -162,26 +172,21 @@ func (s *server) pass(peer *Peer, w http.ResponseWriter, r *http.Request) {
 			// The browser's Origin must fit the host that it asked.
 			p.Out.Host = p.In.Host
 			p.Out.Header.Set(forwardedBy, "1")
-			p.Out.Header.Set("X-Forwarded-For", v.from.Address)
-			if v.secure {
+			p.Out.Header.Set("X-Forwarded-For", s.from(p.In))
+			if s.secure(p.In) {
 				p.Out.Header.Set("X-Forwarded-Proto", "https")
 			}
-			if v.secret != "" {
-				// What the cookie is called depends on how one is reached.
-				p.Out.Header.Set("Cookie", cookiePlain+"="+v.secret+"; "+cookieSecure+"="+v.secret)
-			}
+			change(p)
 		},
 		ModifyResponse: func(res *http.Response) error {
 			// Its words stand in for ours: ports have another policy, errors its ID.
 			for name := range res.Header {
 				w.Header().Del(name)
 			}
-			if a, ok := w.(*answer); ok && res.StatusCode == http.StatusSwitchingProtocols {
-				a.status = res.StatusCode // it is written past us
-			}
+			switched(w, res)
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
 			var tooLarge *http.MaxBytesError
 			if !errors.As(err, &tooLarge) && r.Context().Err() == nil {
 				s.Log.WarnContext(r.Context(), "a node does not answer", "node", peer.Name, "err", err)
@@ -189,7 +194,26 @@ func (s *server) pass(peer *Peer, w http.ResponseWriter, r *http.Request) {
 			} else if r.Context().Err() != nil {
 				err = context.Cause(r.Context())
 			}
-			Fail(s.Log, w, r, err)
+			fail(w, r, err)
 		},
 	}).ServeHTTP(w, r)
+}
+
+// switched notes that an answer changes to another protocol: it is written past
+// whoever counts answers.
+func switched(w http.ResponseWriter, res *http.Response) {
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		return
+	}
+	for {
+		if a, ok := w.(*answer); ok {
+			a.status = res.StatusCode
+			return
+		}
+		below, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = below.Unwrap()
+	}
 }

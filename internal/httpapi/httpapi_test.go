@@ -43,13 +43,17 @@ func (f fixedInfo) Nodes(context.Context) ([]NodeState, error) {
 	return []NodeState{{Name: "one", Alive: true, Seen: time.Unix(1, 0).UTC(), Processors: 2}}, f.err
 }
 
-func door(t *testing.T, change func(*Options)) http.Handler {
-	t.Helper()
-	o := Options{
+func doorOptions() Options {
+	return Options{
 		Log:      slog.New(slog.DiscardHandler),
 		Accounts: people{"admin": {User: "u1", Name: "ada", Role: account.Admin}, "member": {User: "u2", Name: "max", Role: account.Member}},
 		Server:   fixedInfo{}, Metrics: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil },
 	}
+}
+
+func door(t *testing.T, change func(*Options)) http.Handler {
+	t.Helper()
+	o := doorOptions()
 	if change != nil {
 		change(&o)
 	}

@@ -119,7 +119,7 @@ func (s *server) terminal(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		typed(ctx, c, t)
 	})
-	h := sandboxHandlers{s.Sandboxes, s.Log}
+	h := sandboxHandlers{s.Sandboxes, s.Log, s.Previews}
 	if err := h.show(ctx, c, t); err != nil && ctx.Err() == nil {
 		s.Log.DebugContext(ctx, "a terminal's client is gone", "err", err)
 	}
@@ -297,11 +297,8 @@ func forgetCaller(r *http.Request) {
 // ofNoOrigin takes out of a sandbox's answer what would change how a browser
 // treats this server, whose address it came from.
 func ofNoOrigin(h http.Header) {
-	for name := range h {
-		switch name {
-		case "Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Service-Worker-Allowed", "Nel", "Report-To", "Reporting-Endpoints":
-			h.Del(name)
-		}
-	}
+	forgetOrders(h)
+	h.Del("Set-Cookie")
+	h.Del("Service-Worker-Allowed")
 	h.Set("Content-Security-Policy", "sandbox allow-scripts allow-forms")
 }

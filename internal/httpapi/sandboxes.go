@@ -18,6 +18,8 @@ import (
 type sandboxHandlers struct {
 	service *sandboxes.Service
 	log     *slog.Logger
+	// previews is nil where none are shown.
+	previews *PreviewOptions
 }
 
 // seconds makes a span of a number that the contract has bounded.

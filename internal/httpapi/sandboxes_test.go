@@ -138,6 +138,8 @@ func TestSandboxRoutesAskWho(t *testing.T) {
 		{"PUT", "/network", `{"allow":["a.example.org"]}`, ""},
 		{"DELETE", "/network", "", ""},
 		{"POST", "/network/end-setup", "", ""},
+		{"POST", "/previews", `{"port":80}`, ""},
+		{"DELETE", "/previews", "", ""},
 		{"POST", "/exec", `{"command":"true"}`, ""},
 		{"POST", "/exec/stream", `{"command":"true"}`, ""},
 		{"GET", "/files?path=/etc/passwd", "", ""},

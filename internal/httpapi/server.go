@@ -71,6 +71,8 @@ type Options struct {
 	Secure bool
 	// Nodes are the other processes that run sandboxes; nil is none.
 	Nodes Nodes
+	// Previews say where ports of sandboxes are shown; nil is nowhere.
+	Previews *PreviewOptions
 	// Mount adds doors of other wire formats and pages to the mux, behind the
 	// same middleware.
 	Mount func(mux *http.ServeMux)
@@ -82,15 +84,30 @@ type server struct {
 	rates   *rates
 }
 
-// New makes the door. The handler may be used from many goroutines.
+// Doors are those of one process. They may be used from many goroutines.
+type Doors struct {
+	// API is the contract with its pages.
+	API http.Handler
+	// Previews shows ports of sandboxes, on hosts of their own; nil without
+	// Options.Previews. It must not be served on the origin of the API.
+	Previews http.Handler
+}
+
+// New makes the door of the API alone.
 func New(o Options) (http.Handler, error) {
+	d, err := Open(o)
+	return d.API, err
+}
+
+// Open makes all doors.
+func Open(o Options) (Doors, error) {
 	if o.MaxUpload == 0 {
 		o.MaxUpload = DefaultMaxUpload
 	}
 	s := &server{Options: o, metrics: newMetrics(o.Metrics), rates: newRates(o.RequestsPerSecond)}
 	checked, err := newValidator(s)
 	if err != nil {
-		return nil, err
+		return Doors{}, err
 	}
 	mux := http.NewServeMux()
 	fail := func(w http.ResponseWriter, r *http.Request, err error) { Fail(s.Log, w, r, err) }
@@ -122,7 +139,7 @@ func New(o Options) (http.Handler, error) {
 	})
 	page, err := apipage.New(checked.spec)
 	if err != nil {
-		return nil, err
+		return Doors{}, err
 	}
 	mux.Handle("GET /api/docs", page)
 	mux.Handle("GET /api/docs/", page)
@@ -140,7 +157,18 @@ func New(o Options) (http.Handler, error) {
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, fault.Errorf(fault.Denied, "the request comes from another site"))
 	}))
-	return s.observe(s.headers(s.bound(cross.Handler(s.authenticate(s.visited(s.forwarded(s.audited(route(mux))))))))), nil
+	door := s.observe(s.headers(s.bound(cross.Handler(s.authenticate(s.visited(s.forwarded(s.audited(route(mux)))))))))
+	if s.Previews == nil {
+		return Doors{API: door}, nil
+	}
+	previews := s.previews()
+	return Doors{Previews: previews, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.isPassedOnPreview(r) {
+			previews.ServeHTTP(w, r)
+			return
+		}
+		door.ServeHTTP(w, r)
+	})}, nil
 }
 
 // handlers are all tags of the contract together.
@@ -160,7 +188,7 @@ func (s *server) handlers() handlers {
 		serverHandlers{s.Server},
 		accountHandlers{s.People, strings.TrimSuffix(s.PublicURL, "/")},
 		judgeHandlers{s.Judge},
-		sandboxHandlers{s.Sandboxes, s.Log},
+		sandboxHandlers{s.Sandboxes, s.Log, s.Previews},
 		classHandlers{s.Classes},
 		usageHandlers{s.Usage},
 	}

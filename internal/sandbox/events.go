@@ -97,6 +97,12 @@ func (l *eventLog) add(e Event) {
 	l.bytes += n
 }
 
+// Note logs what was done to the sandbox by who gave it out, beside what the
+// engine logs by itself.
+func (s *Sandbox) Note(kind string, detail map[string]any) {
+	s.events.add(Event{Kind: kind, Detail: detail})
+}
+
 // exec logs a command. Arguments are cut: they can be as large as a program.
 func (l *eventLog) exec(spec ExecSpec, res Result, err error) {
 	argv := make([]string, 0, len(spec.Argv))

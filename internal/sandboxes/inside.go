@@ -25,8 +25,13 @@ func (s *Service) inside(ctx context.Context, do account.Action, what, id string
 	if err != nil {
 		return nil, err
 	}
+	return l.enter(ctx, what)
+}
+
+// enter begins such a call where it was decided that it may be made.
+func (l *live) enter(ctx context.Context, what string) (*session, error) {
 	if l.sb.Info().Paused {
-		return nil, fault.Errorf(fault.Conflict, "%s: sandbox %s is paused", what, id).WithHint("resume it first")
+		return nil, fault.Errorf(fault.Conflict, "%s: sandbox %s is paused", what, l.rec.ID).WithHint("resume it first")
 	}
 	l.sb.Touch()
 	in := &session{live: l}

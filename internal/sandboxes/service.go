@@ -32,6 +32,8 @@ type Options struct {
 	TokenQuota func(account.Actor) Quota
 	// MaxTTL is the longest that a sandbox may live from now; zero is 24 hours.
 	MaxTTL time.Duration
+	// MaxPreview is the longest that a preview's link works; zero is 24 hours.
+	MaxPreview time.Duration
 	// QueueWait is how long a request waits for room on the host; zero is 20 s.
 	QueueWait time.Duration
 	Log       *slog.Logger
@@ -39,8 +41,9 @@ type Options struct {
 
 // The defaults of Options.
 const (
-	defaultMaxTTL    = 24 * time.Hour
-	defaultQueueWait = 20 * time.Second
+	defaultMaxTTL     = 24 * time.Hour
+	defaultMaxPreview = 24 * time.Hour
+	defaultQueueWait  = 20 * time.Second
 )
 
 // Service is the engine offered to actors: who asks is in the context (package
@@ -79,6 +82,9 @@ type live struct {
 	at      time.Time     // until when its memory is
 	frozen  int64         // bytes of all its snapshots
 	why     string        // who asked for its end, if it is destroyed
+	// previews signs the links to its ports; nil while there are none.
+	previews *previewKey
+	visits   map[*session]struct{} // under way
 }
 
 // ending is an end on its way to the store, with what was used until then.
@@ -109,6 +115,9 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	}
 	if o.MaxTTL == 0 {
 		o.MaxTTL = defaultMaxTTL
+	}
+	if o.MaxPreview == 0 {
+		o.MaxPreview = defaultMaxPreview
 	}
 	if o.QueueWait == 0 {
 		o.QueueWait = defaultQueueWait

@@ -154,21 +154,31 @@ func (s *Service) Dial(ctx context.Context, id string, port int) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := in.sb.Guest().DialPort(in.ctx, port)
+	c, err := in.dial(port)
 	if err != nil {
-		err = in.settle(err)
 		in.done()
 		return nil, err
 	}
-	stop := context.AfterFunc(in.ctx, func() { _ = c.Close() })
-	return &conn{Conn: c, in: in, stop: stop}, nil
+	c.ended = in.done
+	return c, nil
 }
 
-// conn counts as a use of its sandbox, and ends its session when it is closed.
+// dial opens a byte stream to a port, which is closed with the session.
+func (in *session) dial(port int) (*conn, error) {
+	c, err := in.sb.Guest().DialPort(in.ctx, port)
+	if err != nil {
+		return nil, in.settle(err)
+	}
+	return &conn{Conn: c, in: in, stop: context.AfterFunc(in.ctx, func() { _ = c.Close() }), ended: func() {}}, nil
+}
+
+// conn counts as a use of its sandbox.
 type conn struct {
 	net.Conn
 	in   *session
 	stop func() bool
+	// ended is called when it is closed.
+	ended func()
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -193,6 +203,6 @@ func (c *conn) CloseWrite() error {
 func (c *conn) Close() error {
 	c.stop()
 	err := c.Conn.Close()
-	c.in.done()
+	c.ended()
 	return err
 }

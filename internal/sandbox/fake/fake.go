@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -40,6 +41,7 @@ type Driver struct {
 	faults    Faults
 	machines  map[string]*machine
 	snapshots map[string]*state
+	ports     func(port int) (net.Conn, error)
 }
 
 var (

@@ -22,6 +22,7 @@ func (m *machine) guestd() {
 		"POST " + guest.PathQuiesce:  m.quiesce,
 		"POST " + guest.PathExec:     m.exec,
 		"POST " + guest.PathKill:     m.kill,
+		"POST " + guest.PathPort:     m.port,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if !m.awake(r.Context()) {

@@ -129,6 +129,7 @@ func (m *machine) start(ctx context.Context, conf *config.Config, args container
 	if m.pidfd, err = unix.PidfdOpen(m.cont.SandboxPid(), 0); err != nil {
 		return err
 	}
+	_ = slowMonitor(m.cont.SandboxPid())
 	if snapshotDir == "" {
 		return m.cont.Start(conf)
 	}

@@ -29,7 +29,7 @@ from .errors import (
 )
 from .files import Filesystem
 from .models import (
-    ExecResult, ExecUsage, FileEvent, FileInfo, Limits, Quota, QuotaAmounts, SandboxEvent, SandboxUsage, Shape, Template,
+    ExecResult, ExecUsage, FileEvent, FileInfo, Limits, Preview, Quota, QuotaAmounts, SandboxEvent, SandboxUsage, Shape, Template,
 )
 from .sandbox import ExecStream, Forked, Output, Sandbox, Snapshot, Watch
 
@@ -38,6 +38,6 @@ __version__ = "0.1.0"
 __all__ = [
     "AssayError", "AuthError", "BadRequestError", "Client", "CommandFailed", "ConflictError", "ConnectionFailed", "ExecResult", "ExecStream",
     "ExecUsage", "FileEvent", "FileInfo", "Filesystem", "ForkFailed", "Forked", "KeyReusedError", "LimitError", "Limits", "NotFoundError",
-    "Output", "PermissionDenied", "Quota", "QuotaAmounts", "Sandbox", "SandboxEvent", "SandboxUsage", "ServerError", "Shape", "Snapshot",
+    "Output", "PermissionDenied", "Preview", "Quota", "QuotaAmounts", "Sandbox", "SandboxEvent", "SandboxUsage", "ServerError", "Shape", "Snapshot",
     "Template", "UnavailableError", "UnsupportedError", "Watch", "default_client", "set_default_client",
 ]

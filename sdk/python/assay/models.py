@@ -40,6 +40,21 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Preview:
+    """A link that shows a port of a sandbox to whoever has it."""
+
+    url: str
+    port: int
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, d: Mapping[str, Any]) -> "Preview":
+        expires = when(d["expires_at"])
+        assert expires is not None  # the API always says it
+        return cls(url=str(d["url"]), port=int(d["port"]), expires_at=expires)
+
+
+@dataclass(frozen=True)
 class ExecUsage:
     """What was measured of a command: microseconds and bytes.
 

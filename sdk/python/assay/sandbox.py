@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ._http import Answer
 from .errors import AssayError, CommandFailed, ConnectionFailed, ForkFailed, of_answer
 from .files import Filesystem
-from .models import ExecResult, FileEvent, Limits, SandboxEvent, SandboxUsage, Shape, when
+from .models import ExecResult, FileEvent, Limits, Preview, SandboxEvent, SandboxUsage, Shape, when
 
 if TYPE_CHECKING:
     from .client import Client
@@ -273,6 +273,21 @@ class Sandbox:
         answer's body. Raises UnavailableError while nobody listens."""
         with self.client._transport.open(method, f"{self._path}/ports/{port}/{path.lstrip('/')}", body=body, headers=headers) as answer:
             return answer.read()
+
+    def preview(self, port: int, *, ttl_seconds: Optional[float] = None, path: str = "/") -> Preview:
+        """Makes a link that shows a port in a browser, on an origin of its own.
+
+        Whoever has the link may see the port until it expires: an hour if
+        nothing is said. The server inside may begin to listen later. Raises
+        UnsupportedError on a server without previews."""
+        body: Dict[str, Any] = {"port": port, "path": path}
+        if ttl_seconds is not None:
+            body["ttl_seconds"] = ttl_seconds
+        return Preview.of(self.client._transport.json("POST", self._path + "/previews", body=body))
+
+    def revoke_previews(self) -> None:
+        """Takes back all links to its ports, at once; pages that are open end."""
+        self.client._transport.json("DELETE", self._path + "/previews")
 
     def __enter__(self) -> "Sandbox":
         return self

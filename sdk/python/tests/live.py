@@ -1,10 +1,12 @@
 """What the client must be able to do, against a live server."""
+import http.client
 import socket
 import tempfile
 import threading
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import assay
 from assay import Client, Limits, Sandbox
@@ -239,6 +241,27 @@ def fetched():
 
 page = eventually("the server in the sandbox does not answer", fetched)
 assert page.startswith(b"#!/bin/sh")
+
+
+def visit(url, **headers):
+    """Asks for a preview as a browser does, which knows the names below localhost."""
+    u = urlsplit(url)
+    c = http.client.HTTPConnection("127.0.0.1", u.port, timeout=SOON)
+    c.request("GET", u.path + ("?" + u.query if u.query else ""), headers={"Host": u.netloc, **headers})
+    r = c.getresponse()
+    return r.status, r.headers, r.read()
+
+
+preview = sbx.preview(8123, ttl_seconds=600, path="/run.sh")
+assert preview.port == 8123 and before < preview.expires_at and f"8123-{sbx.id}." in preview.url, preview
+status, headers, _ = visit(preview.url)
+assert status == 303 and "assay-preview" not in headers["Location"], (status, headers)
+cookie = headers["Set-Cookie"].split(";")[0]
+assert visit(headers["Location"], Cookie=cookie)[::2] == (200, page)
+sbx.revoke_previews()
+assert visit(headers["Location"], Cookie=cookie)[0] == 403
+raises(assay.BadRequestError, lambda: sbx.preview(0))
+raises(assay.BadRequestError, lambda: sbx.preview(80, ttl_seconds=1e6))
 
 step("snapshot and fork")
 snap = sbx.snapshot(keep_seconds=3600, name="ready", labels={"q": "1"})

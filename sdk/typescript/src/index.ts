@@ -6,5 +6,5 @@ export type {
   Cause, ExecResult, ExecUsage, FileEvent, FileInfo, Labels, Limits, Quota, QuotaAmounts, SandboxEvent, SandboxInfo, SandboxUsage, Shape,
   SnapshotInfo, Template,
 } from "./models.js";
-export { Sandbox, Snapshot, Watch, type Command, type CreateOptions, type ExecOptions, type Forked, type Network, type NetworkPolicy, type Output, type Terms } from "./sandbox.js";
+export { Sandbox, Snapshot, Watch, type Command, type CreateOptions, type ExecOptions, type Forked, type Network, type NetworkPolicy, type Output, type Preview, type Terms } from "./sandbox.js";
 export { Terminal, type TerminalOptions } from "./terminal.js";

@@ -47,6 +47,9 @@ export interface Network {
   receivedBytes: number;
 }
 
+/** A link that shows a port of a sandbox to whoever has it. */
+export interface Preview { url: string; port: number; expiresAt: Date }
+
 export interface ExecOptions {
   /** Ends it with exitCode 124 and what it printed so far; the sandbox's own deadline if nothing is said. */
   timeoutSeconds?: number;
@@ -235,6 +238,18 @@ export class Sandbox {
   portUrl(port: number, path = "/"): URL {
     return this.transport.href(`${this.path}/ports/${port}/${path.replace(/^\/+/, "")}`);
   }
+
+  /**
+   * Makes a link that shows a port in a browser, on an origin of its own. Whoever
+   * has it may see the port until it expires: an hour if nothing is said. The
+   * server inside may begin to listen later.
+   */
+  async preview(port: number, o: { ttlSeconds?: number; path?: string } = {}): Promise<Preview> {
+    return fromWire(await this.transport.json("POST", `${this.path}/previews`, { json: toWire({ port, ...o }) })) as any;
+  }
+
+  /** Takes back all links to its ports, at once; pages that are open end. */
+  async revokePreviews(): Promise<void> { await this.transport.json("DELETE", `${this.path}/previews`); }
 
   async [Symbol.asyncDispose](): Promise<void> { await this.kill(); }
 }

@@ -1,5 +1,6 @@
 // What the client must be able to do, against a live server.
 import assert from "node:assert/strict";
+import http from "node:http";
 import {
   AuthError, BadRequestError, Client, CommandFailed, ConflictError, ConnectionFailed, LimitError, NotFoundError, PermissionDenied, AssayError,
 } from "../src/index.js";
@@ -141,6 +142,25 @@ await sbx.resume();
 const before = sbx.info.deadlineAt;
 await sbx.keepAlive(1200);
 assert.ok(sbx.info.deadlineAt > before);
+
+step("preview");
+{
+  await sbx.exec("python3 -m http.server 8123 >/dev/null 2>&1 &", { background: true, cwd: "/etc" });
+  const preview = await sbx.preview(8123, { ttlSeconds: 600, path: "/hostname" });
+  assert.ok(preview.port === 8123 && preview.expiresAt > new Date() && preview.url.includes(`//8123-${sbx.id}.`), preview.url);
+  // As a browser, which knows the names below localhost.
+  const visit = (url: string, headers: Record<string, string> = {}) => new Promise<http.IncomingMessage>((done, fail) => {
+    const u = new URL(url);
+    http.get({ host: "127.0.0.1", port: u.port, path: u.pathname + u.search, headers: { host: u.host, ...headers } }, (r) => done(r.resume())).on("error", fail);
+  });
+  const first = await visit(preview.url);
+  assert.equal(first.statusCode, 303);
+  const cookie = first.headers["set-cookie"]![0]!.split(";")[0]!;
+  await eventually("the server in the sandbox does not answer", async () => (await visit(first.headers.location!, { cookie })).statusCode === 200);
+  await sbx.revokePreviews();
+  assert.equal((await visit(first.headers.location!, { cookie })).statusCode, 403);
+  await rejects(BadRequestError, () => sbx.preview(0));
+}
 
 step("snapshot and fork");
 const snap = await sbx.snapshot({ keepSeconds: 3600, name: "ready", labels: { q: "1" } });
