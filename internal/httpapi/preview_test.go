@@ -68,7 +68,9 @@ func TestVisitsAreRefusedWithAReason(t *testing.T) {
 		9004: sayIn(t, "HTTP/1.1 99999 \x00\r\n\r\n"),
 	}, func(o *Options) { o.MaxUpload = 1000 })
 	id, other := g.create(), g.create()
-	at := func(label string) string { return fmt.Sprintf("http://%s.localhost:%s/", label, portOf(g.web.Listener.Addr().String())) }
+	at := func(label string) string {
+		return fmt.Sprintf("http://%s.localhost:%s/", label, portOf(g.web.Listener.Addr().String()))
+	}
 	here := at("8000-" + id)
 	link := g.link(id, 8000, "")
 	cookie, _ := g.enter(link)

@@ -224,13 +224,15 @@ func TestOthersSandboxesAreNotThere(t *testing.T) {
 	snap, err := e.Snapshot(ann, r.ID, sandboxes.SnapshotRequest{})
 	must(t, err)
 	for what, call := range map[string]func(context.Context) error{
-		"get":    func(ctx context.Context) error { _, err := e.Get(ctx, r.ID); return err },
-		"kill":   func(ctx context.Context) error { return e.Kill(ctx, r.ID) },
-		"pause":  func(ctx context.Context) error { _, err := e.Pause(ctx, r.ID); return err },
-		"extend": func(ctx context.Context) error { _, err := e.Extend(ctx, r.ID, time.Hour); return err },
-		"events": func(ctx context.Context) error { _, err := e.Events(ctx, r.ID); return err },
-		"stat":   func(ctx context.Context) error { _, err := e.Stat(ctx, r.ID, "/"); return err },
-		"port":   func(ctx context.Context) error { _, err := e.Dial(ctx, r.ID, 80); return err },
+		"get":     func(ctx context.Context) error { _, err := e.Get(ctx, r.ID); return err },
+		"kill":    func(ctx context.Context) error { return e.Kill(ctx, r.ID) },
+		"pause":   func(ctx context.Context) error { _, err := e.Pause(ctx, r.ID); return err },
+		"extend":  func(ctx context.Context) error { _, err := e.Extend(ctx, r.ID, time.Hour); return err },
+		"events":  func(ctx context.Context) error { _, err := e.Events(ctx, r.ID); return err },
+		"stat":    func(ctx context.Context) error { _, err := e.Stat(ctx, r.ID, "/"); return err },
+		"port":    func(ctx context.Context) error { _, err := e.Dial(ctx, r.ID, 80); return err },
+		"preview": func(ctx context.Context) error { _, err := e.MakePreview(ctx, r.ID, 80, 0); return err },
+		"revoke":  func(ctx context.Context) error { return e.RevokePreviews(ctx, r.ID) },
 		"terminal": func(ctx context.Context) error {
 			_, err := e.Terminal(ctx, r.ID, guest.TerminalSpec{}, false)
 			return err
