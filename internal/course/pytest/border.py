@@ -31,7 +31,8 @@ from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
 from _assay import tagged
 from _assay.remote import (
-    IMMUTABLE, SPECIALS, Remote, RemoteClass, RemoteMethod, RemoteModule, forward, list_signature, methods_of, remote_dict, signature, specials_of,
+    IMMUTABLE, SPECIALS, Remote, RemoteClass, RemoteMethod, RemoteModule, forward, list_signature, methods_of, protocol_of, remote_dict,
+    signature, specials_of,
 )  # fmt: skip
 
 _DATA_TYPES: Tuple[type, ...] = (
@@ -410,7 +411,7 @@ class Border(tagged.Codec):
         self.told.add(number)
         body: Dict[str, Any] = {"cls": number, "n": cls.__name__, "q": cls.__qualname__, "m": str(cls.__module__)}
         body["b"] = [self.encode_class(b) for b in cls.__bases__]
-        body["s"], body["f"] = specials_of(cls), methods_of(cls)
+        body["s"], body["f"], body["p"] = specials_of(cls), methods_of(cls), protocol_of(cls)
         if cls.__doc__ and type(cls.__doc__) is str:
             body["d"] = cls.__doc__
         return body
@@ -556,6 +557,7 @@ class Border(tagged.Codec):
             "_assay_border": self,
             "_assay_id": body["cls"],
             "_assay_methods": frozenset(str(n) for n in body["f"] if not str(n).startswith("__")),
+            "_assay_protocol": None if body["p"] is None else tuple(str(n) for n in body["p"]),
         }
         for special in body["s"]:
             if special in SPECIALS:

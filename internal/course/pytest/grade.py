@@ -113,6 +113,7 @@ def main() -> Optional[int]:
     solution = _sources(settings["solution"])
     answers = standin.operators_of(list(solution.values()))
     tests = standin.Standin(incoming, outgoing, settings["tests"], settings["root"], settings["value_classes"], answers)
+    tests.protocols = standin.protocols_of(list(solution.values()))
     for module, source in solution.items():
         names = standin.names_of(source)
         if names is not None:

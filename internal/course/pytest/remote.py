@@ -8,7 +8,8 @@ type.
 
 import inspect
 import types
-from typing import Any, Callable, Dict, List, TYPE_CHECKING
+import typing
+from typing import Any, Callable, Dict, List, Optional, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _assay.border import Border
@@ -80,6 +81,12 @@ class RemoteClass(type):
     def __bool__(cls) -> bool:
         return True
 
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) or _follows(cls, value)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return super().__subclasscheck__(other) or _follows(cls, other)
+
     def __dir__(cls) -> List[str]:
         return cls._assay_border.ask("dir", cls)
 
@@ -95,6 +102,16 @@ class RemoteClass(type):
 
     def __contains__(cls, value: Any) -> bool:
         return cls._assay_border.ask("op", cls, "__contains__", (value,))
+
+
+def _follows(cls: RemoteClass, value: Any) -> bool:
+    """Whether a value has what a protocol checked at run time names.
+
+    The names are what the other side says of its own class; whether the value has
+    them is found here.
+    """
+    names = vars(cls).get("_assay_protocol")
+    return names is not None and all(getattr(value, n, None) is not None for n in names)
 
 
 class Remote(metaclass=RemoteClass):
@@ -224,6 +241,13 @@ def specials_of(cls: type) -> List[str]:
                     found.append("-__hash__")
                 break
     return sorted(found)
+
+
+def protocol_of(cls: type) -> Optional[List[str]]:
+    """The names that a protocol checked at run time asks for; None for other classes."""
+    if not vars(cls).get("_is_protocol") or not getattr(cls, "_is_runtime_protocol", False):
+        return None
+    return sorted(typing._get_protocol_attrs(cls))  # type: ignore[attr-defined]
 
 
 _FUNCTIONS = (types.FunctionType, types.MethodDescriptorType)

@@ -57,6 +57,9 @@ class Standin(border.Border):
         #: What "import *" gives of a module, where the solution tells: a student's
         #: module must not replace names of the test.
         self.names: Dict[str, Set[str]] = {}
+        #: Classes that are protocols checked at run time in the solution. Another
+        #: class of the student's does not say what is an instance of it.
+        self.protocols: Set[str] = set()
         self.modules: Dict[str, RemoteModule] = {}
         self.named: Dict[Tuple[str, str], Any] = {}
         self.student: Set[str] = set()
@@ -298,6 +301,8 @@ class Standin(border.Border):
             type.__setattr__(known, "_assay_id", body["cls"])
             type.__setattr__(known, "_assay_epoch", self.epoch)
             return known
+        if str(body["q"]) not in self.protocols:
+            body = {**body, "p": None}
         made = super().mirror(body)
         type.__setattr__(made, "_assay_epoch", self.epoch)
         self.named[key] = made
@@ -395,6 +400,20 @@ def names_of(source: str) -> Optional[Set[str]]:
             found.add(node.id)
         nodes.extend(ast.iter_child_nodes(node))
     return None if "*" in found else found
+
+
+def protocols_of(sources: Sequence[str]) -> Set[str]:
+    """The classes of the teacher's solution that are protocols checked at run time."""
+    found: Set[str] = set()
+    for source in sources:
+        try:
+            nodes = ast.walk(ast.parse(source))
+        except (SyntaxError, ValueError):
+            continue
+        for node in nodes:
+            if isinstance(node, ast.ClassDef) and any("runtime_checkable" in ast.unparse(d) for d in node.decorator_list):
+                found.add(node.name)
+    return found
 
 
 def operators_of(sources: Sequence[str]) -> Dict[str, Set[str]]:
