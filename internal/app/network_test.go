@@ -220,6 +220,20 @@ func TestSandboxReachesNamesOfItsPolicy(t *testing.T) {
 			t.Errorf("the log has no word of %s: %v", target, attempts(open))
 		}
 	}
+	// A program that resolves by itself does not wait for nobody.
+	for _, s := range []*sandbox.Sandbox{none, open} {
+		var out bytes.Buffer
+		res, err := s.Exec(t.Context(), sandbox.ExecSpec{
+			Argv:   []string{"python3", "-c", "import socket\ntry: socket.getaddrinfo('web.example.org', 80)\nexcept OSError as e: print('no', e)"},
+			Limits: sandbox.Limits{Wall: 8 * time.Second},
+		}, guest.IO{Stdout: &out})
+		if err != nil || res.Exit.Cause != guest.Exited || !strings.HasPrefix(out.String(), "no ") {
+			t.Errorf("a lookup: %q, %+v, %v", out.String(), res.Exit, err)
+		}
+	}
+	if !logged(open, "direct", "10.192.0.1:53", false) {
+		t.Errorf("the log has no word of a query: %v", attempts(open))
+	}
 	if got := attempts(other); len(got) != 0 {
 		t.Errorf("the other sandbox has %v", got)
 	}

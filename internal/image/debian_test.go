@@ -50,7 +50,7 @@ run:
 `), nil)
 	wantEmptyTmp(t, s)
 	root := filepath.Join(s.path(dirTrees), onlyEntry(t, s.path(dirTrees)), "root")
-	for name, want := range map[string]string{"opt/step": "it's 0\n", "etc/resolv.conf": "", "etc/hostname": "assay\n", "etc/machine-id": ""} {
+	for name, want := range map[string]string{"opt/step": "it's 0\n", "etc/resolv.conf": resolvers, "etc/hostname": "assay\n", "etc/machine-id": ""} {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}

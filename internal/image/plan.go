@@ -23,7 +23,7 @@ import (
 // treeFormat and imageFormat are raised when the same definition, or the same
 // tree, must be built anew because this package builds differently.
 const (
-	treeFormat  = 1
+	treeFormat  = 2
 	imageFormat = 1
 )
 

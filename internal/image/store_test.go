@@ -165,7 +165,7 @@ func TestBuildFromTar(t *testing.T) {
 	}
 	root := filepath.Join(s.path(dirTrees), onlyEntry(t, s.path(dirTrees)), "root")
 	for name, want := range map[string]string{
-		"usr/bin/sh": "shell", "opt/x": "hi", "etc/hostname": "assay\n", "etc/resolv.conf": "", "etc/machine-id": "",
+		"usr/bin/sh": "shell", "opt/x": "hi", "etc/hostname": "assay\n", "etc/resolv.conf": resolvers, "etc/machine-id": "",
 		".assay/guestd": "guestd of a test",
 		"etc/passwd":    "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n",
 		"etc/group":     "root:x:0:\nuser:x:1000:\n",
