@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"assay/internal/netguard"
 	"assay/internal/netguard/netns"
@@ -29,4 +30,18 @@ func (e engineNetworks) Make(ctx context.Context) (sandbox.Network, error) {
 		return nil, err // not a nil network inside an interface
 	}
 	return n, nil
+}
+
+// TryNetwork makes a network as a sandbox would get it, and gives it up. Its
+// error, of fault.Unsupported, says what this host or user lacks.
+func TryNetwork(ctx context.Context) error {
+	yard, err := netns.Open(netns.Options{})
+	if err != nil {
+		return err
+	}
+	n, err := yard.Make(ctx)
+	if err == nil {
+		n.Close()
+	}
+	return errors.Join(err, yard.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"assay/internal/app"
 	"assay/internal/doctor"
 	"assay/internal/fault"
 )
@@ -20,6 +21,7 @@ func (doctorCmd) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	host.MakeNetwork = func() error { return app.TryNetwork(ctx) }
 	return showDoctor(env, doctor.Examine(ctx, host))
 }
 

@@ -83,6 +83,9 @@ type Host struct {
 	QEMUVersion func(ctx context.Context) (string, error)
 	// MakeVM makes an empty virtual machine with /dev/kvm and drops it.
 	MakeVM func() error
+	// MakeNetwork makes a network for a sandbox and drops it; nil if that was not
+	// to be tried. The hint of its error is the remedy.
+	MakeNetwork func() error
 }
 
 // Space is what is free on a filesystem.
@@ -114,6 +117,7 @@ var checks = []check{
 	{"guestd", companion("guestd", "it is put into every template")},
 	{"assay-boot", companion("assay-boot", "it is the process that becomes a machine")},
 	{"drivers", checkDrivers},
+	{"network", checkNetwork},
 	{"mkfs.erofs", checkErofs},
 	{"mmdebstrap", checkMmdebstrap},
 	{"disk", checkDisk},

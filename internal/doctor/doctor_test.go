@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"assay/internal/fault"
 )
 
 // goodFiles are the files of a host that lacks nothing.
@@ -76,6 +78,7 @@ func goodHost() *Host {
 		MakeUserNamespace: func(context.Context) error { return nil },
 		QEMUVersion:       func(context.Context) (string, error) { return "7.2.22", nil },
 		MakeVM:            func() error { return nil },
+		MakeNetwork:       func() error { return nil },
 	}
 }
 
@@ -161,6 +164,12 @@ func TestMissingThingIsNamed(t *testing.T) {
 		}, map[string]Level{"drivers": Warn}, "Debian 12"},
 		{"no_guest_kernel", remove("boot/vmlinuz-6.1.0-1-cloud-amd64"), map[string]Level{"drivers": Warn}, "tools/install-guest-kernel"},
 		{"no_box", remove("opt/assay/assay-box"), map[string]Level{"drivers": Warn}, "make build"},
+		{"no_network", func(h *Host) {
+			h.MakeNetwork = func() error {
+				return fault.Errorf(fault.Unsupported, "make a network namespace: not permitted").WithHint("CAP_NET_ADMIN")
+			}
+		}, map[string]Level{"network": Warn}, "CAP_NET_ADMIN"},
+		{"network_fails", func(h *Host) { h.MakeNetwork = func() error { return errors.New("no more") } }, map[string]Level{"network": Warn}, "--allow example.org"},
 		{"no_mkfs_erofs", lacks("mkfs.erofs"), map[string]Level{"mkfs.erofs": Fail}, "erofs-utils"},
 		{"no_mmdebstrap", lacks("mmdebstrap"), map[string]Level{"mmdebstrap": Warn}, "install mmdebstrap"},
 		{"no_newuidmap", both(ordinary, lacks("newuidmap")), map[string]Level{"user": Warn, "mmdebstrap": Warn}, "uidmap"},
