@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,9 @@ type daemon struct {
 	memory int64 // of the machine, in bytes
 	disk   int64
 	limits machineLimits
+	groups cgroups
+	null   int // /dev/null, as stdin of commands without input
+	statm  int // this process's own memory
 
 	terminals terminals
 	watches   fileWatches
@@ -54,6 +58,16 @@ func newDaemon(log *slog.Logger) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{log: log, nsinit: nsinit, reaper: newReaper(), commands: map[string]*command{}, limits: limits}
+	d.groups.processes = d.processLimit(0)
+	if d.null, err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open /dev/null: %w", err)
+	}
+	if d.statm, err = unix.Open("/proc/self/statm", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, fmt.Errorf("open /proc/self/statm: %w", err)
+	}
+	if err := d.groups.prepare(); err != nil {
+		return nil, err
+	}
 	d.wires = wires{log: log, waiting: map[string]*wire{}}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -191,7 +205,7 @@ func (d *daemon) lookup(att guest.Attach) (*command, error) {
 	if running := len(d.commands) - len(d.settled); running >= maxCommands {
 		return nil, fault.Errorf(fault.Exhausted, "%d commands are running", running)
 	}
-	c, err := d.start(att.Spec)
+	c, err := d.start(att.Spec, att.NoInput)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +262,11 @@ func (d *daemon) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &frameWriter{w: w, rc: http.NewResponseController(w)}
 	c.feeding.Lock()
-	if out.json(guest.FrameStarted, guest.Started{PID: c.pid, Stdin: c.fed}) != nil {
+	started := out.jsonLater
+	if att.Tell {
+		started = out.json
+	}
+	if started(guest.FrameStarted, guest.Started{PID: c.pid, Stdin: c.fed}) != nil {
 		c.feeding.Unlock()
 		return
 	}
@@ -298,46 +316,38 @@ func feed(ctx context.Context, in *guest.FrameReader, c *command) {
 // deliver sends a command's output and result to the reader.
 func (d *daemon) deliver(r *http.Request, c *command, att guest.Attach, out *frameWriter) {
 	gone := func() bool { return r.Context().Err() != nil }
-	unhook := make(chan struct{})
-	defer close(unhook)
-	go func() {
-		select {
-		case <-r.Context().Done():
-			c.stdout.wake()
-			c.stderr.wake()
-		case <-unhook:
-		}
-	}()
+	defer context.AfterFunc(r.Context(), func() {
+		c.stdout.wake()
+		c.stderr.wake()
+	})()
 	var copies sync.WaitGroup
-	copies.Go(func() {
-		select {
-		case <-c.ran:
-			_ = out.frame(guest.FrameEnded, nil) // what follows shows a broken session
-		case <-r.Context().Done():
-		}
-	})
-	var lost [2]bool
-	for i, s := range []*stream{c.stdout, c.stderr} {
-		from, t := att.StdoutFrom, guest.FrameStdout
-		if i == 1 {
-			from, t = att.StderrFrom, guest.FrameStderr
-		}
-		copies.Go(func() { lost[i] = !out.copy(s, from, t, gone) })
+	if att.Tell {
+		copies.Go(func() {
+			select {
+			case <-c.ran:
+				_ = out.frame(guest.FrameEnded, nil) // what follows shows a broken session
+			case <-r.Context().Done():
+			}
+		})
 	}
+	var lost [2]bool
+	copies.Go(func() { lost[0] = !out.copy(c.stdout, att.StdoutFrom, guest.FrameStdout, gone) })
+	lost[1] = !out.copy(c.stderr, att.StderrFrom, guest.FrameStderr, gone)
 	copies.Wait()
 	if gone() {
 		return
 	}
 	<-c.done
+	// The last frame leaves with the end of the answer, which follows at once.
 	if lost[0] || lost[1] {
-		_ = out.json(guest.FrameFault, guest.ToWire(fault.Errorf(fault.Unavailable, "output before the given offset is no longer kept")))
+		_ = out.jsonLater(guest.FrameFault, guest.ToWire(fault.Errorf(fault.Unavailable, "output before the given offset is no longer kept")))
 		return
 	}
 	var err error
 	if c.fault != nil {
-		err = out.json(guest.FrameFault, guest.ToWire(c.fault))
+		err = out.jsonLater(guest.FrameFault, guest.ToWire(c.fault))
 	} else {
-		err = out.json(guest.FrameResult, c.result)
+		err = out.jsonLater(guest.FrameResult, c.result)
 	}
 	if err == nil {
 		d.settle(c)
@@ -366,6 +376,14 @@ func (f *frameWriter) json(t guest.FrameType, v any) error {
 		return err
 	}
 	return f.frame(t, b)
+}
+
+// jsonLater writes a frame that leaves with the next one, or with the end of the
+// answer.
+func (f *frameWriter) jsonLater(t guest.FrameType, v any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return guest.WriteJSON(f.w, t, v)
 }
 
 // copy sends a stream from an offset to its end; false means that it could not.

@@ -70,7 +70,7 @@ func (c *command) end(cause guest.Cause) {
 
 // start starts a command. An error means that it did not start; a program that
 // does not exist is an outcome of the command, not an error.
-func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
+func (d *daemon) start(spec guest.ExecSpec, noInput bool) (*command, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
@@ -79,25 +79,25 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 	c.stderr = newStream(spec.Limits.Output, spec.KeepOutput, func() { c.end(guest.OutputLimit) })
 	var f files
 	defer f.closeAll()
-	stdin, outR, outW, err := d.openStdio(c, &f)
+	stdin, outR, outW, err := d.openStdio(c, &f, noInput)
 	if err != nil {
 		return nil, err
 	}
-	errR, errW, err := f.pipe()
+	errR, errW, err := f.pipe(out)
 	if err != nil {
 		return nil, err
 	}
-	if c.group, err = newCgroup(d.processLimit(spec.Limits.Processes), d.memoryLimit(spec.Limits.Memory)); err != nil {
+	if c.group, err = d.groups.take(d.processLimit(spec.Limits.Processes), d.memoryLimit(spec.Limits.Memory)); err != nil {
 		return nil, err
 	}
 	c.diskBefore = diskUsed("", nil)
-	c.forkRSS = ownRSS()
+	c.forkRSS = d.ownRSS()
 	plan, err := d.plan(spec)
 	if err != nil {
 		_ = c.group.remove()
 		return nil, err
 	}
-	p, err := d.launch(plan, c.group, [3]*os.File{stdin, outW, errW})
+	p, err := d.launch(plan, c.group, [3]int{stdin, outW, errW})
 	if err != nil {
 		_ = c.group.remove()
 		return nil, err
@@ -116,39 +116,40 @@ func (d *daemon) start(spec guest.ExecSpec) (*command, error) {
 
 // openStdio gives the program's stdin and stdout, and our end of stdout, which
 // is nil when both are a wire's.
-func (d *daemon) openStdio(c *command, f *files) (stdin, outR, outW *os.File, err error) {
+func (d *daemon) openStdio(c *command, f *files, noInput bool) (stdin int, outR *os.File, outW int, err error) {
 	if c.spec.Wire != "" {
 		w, err := d.wires.take(c.spec.Wire)
 		if err != nil {
-			return nil, nil, nil, err
+			return 0, nil, 0, err
 		}
 		f.add(w.stdin, w.stdout)
-		return w.stdin, nil, w.stdout, nil
+		return int(w.stdin.Fd()), nil, int(w.stdout.Fd()), nil
 	}
-	if stdin, err = c.openStdin(f); err != nil {
-		return nil, nil, nil, err
+	if noInput && c.spec.StdinFile == "" {
+		stdin = d.null
+	} else if stdin, err = c.openStdin(f); err != nil {
+		return 0, nil, 0, err
 	}
-	outR, outW, err = f.pipe()
+	outR, outW, err = f.pipe(out)
 	return stdin, outR, outW, err
 }
 
 // openStdin gives the file that becomes the program's stdin.
-func (c *command) openStdin(f *files) (*os.File, error) {
+func (c *command) openStdin(f *files) (theirs int, err error) {
 	if c.spec.StdinFile == "" {
-		r, w, err := f.pipe()
-		c.stdin = w
-		return r, err
+		c.stdin, theirs, err = f.pipe(in)
+		return theirs, err
 	}
 	file, err := os.OpenFile(c.spec.StdinFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fault.Errorf(fault.NotFound, "open input file: %w", err)
+		return 0, fault.Errorf(fault.NotFound, "open input file: %w", err)
 	}
 	f.add(file)
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, fault.Errorf(fault.Invalid, "input %s is not a regular file", c.spec.StdinFile)
+		return 0, fault.Errorf(fault.Invalid, "input %s is not a regular file", c.spec.StdinFile)
 	}
-	return file, nil
+	return int(file.Fd()), nil
 }
 
 // follow watches a running command to its end and files the result.
@@ -165,14 +166,14 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 		c.watch(stop)
 	}()
 
-	failure, end, err := p.wait(c)
+	end, err := p.wait(c)
 	c.sawMemoryLimit()
 	wall := time.Since(c.started)
 	close(c.ran)
 	close(stop)
 	<-watched
 	c.lookAtDisk()
-	if !p.isolated && !c.spec.Leave || c.ended() {
+	if (!p.isolated && !c.spec.Leave || c.ended()) && !c.group.empty() {
 		c.group.kill()
 	}
 	if c.stdin != nil {
@@ -186,28 +187,28 @@ func (d *daemon) follow(c *command, p *process, outR, errR *os.File) {
 		c.awaitEmpty()
 	}
 
-	drained := make(chan struct{})
-	go func() {
-		readers.Wait()
-		close(drained)
-	}()
 	if c.spec.Leave {
+		drained := make(chan struct{})
+		go func() {
+			readers.Wait()
+			close(drained)
+		}()
 		select {
 		case <-drained:
 		case <-time.After(drainWait):
 		}
 	} else {
-		<-drained
+		readers.Wait()
 	}
 	c.fault = err
-	if failure != nil && err == nil {
-		c.notStarted(failure)
+	if p.failure != nil && err == nil {
+		c.notStarted(p.failure)
 	}
 	c.stdout.end()
 	c.stderr.end()
-	c.finish(end, failure, wall, out)
+	c.finish(end, p.failure, wall, out)
 	close(c.done)
-	go d.retire(c)
+	d.retire(c)
 }
 
 // pump reads a pipe to its end into a stream.
@@ -235,12 +236,11 @@ func (c *command) ended() bool {
 // notStarted makes an outcome of a child that could not start its program, as
 // a shell would: 127 not found, 126 not executable.
 func (c *command) notStarted(f *childFailure) {
-	errno := syscall.Errno(f.Errno)
-	if f.Step != stepExec && f.Step != stepDir {
-		c.fault = fault.Errorf(fault.Internal, "%s for %s: %w", stepNames[f.Step], c.spec.Argv[0], errno)
+	if f.step != stepExec && f.step != stepDir {
+		c.fault = fault.Errorf(fault.Internal, "%s for %s: %w", stepNames[f.step], c.spec.Argv[0], f.errno)
 		return
 	}
-	c.stderr.say(fmt.Sprintf("assay: %s %s: %s\n", stepNames[f.Step], c.spec.Argv[0], errno))
+	c.stderr.say(fmt.Sprintf("assay: %s %s: %s\n", stepNames[f.step], c.spec.Argv[0], f.errno))
 }
 
 // finish fills in the result.
@@ -253,7 +253,7 @@ func (c *command) finish(end childEnd, failure *childFailure, wall time.Duration
 	case failure != nil:
 		status = 0
 		ex.Cause, ex.Code = guest.Exited, 126
-		if errno := syscall.Errno(failure.Errno); errors.Is(errno, syscall.ENOENT) {
+		if errors.Is(failure.errno, syscall.ENOENT) {
 			ex.Code = 127
 		}
 	case status.Signaled():
@@ -313,8 +313,8 @@ func (c *command) memoryPeak(maxRSS int64) int64 {
 // retire gives back what the command held, when nothing of it runs any more.
 func (d *daemon) retire(c *command) {
 	c.awaitEmpty()
-	if err := c.group.remove(); err != nil {
-		d.log.Warn("remove cgroup", "err", err)
+	if err := errors.Join(c.group.remove(), d.groups.prepare()); err != nil {
+		d.log.Warn("renew cgroup", "err", err)
 	}
 }
 
@@ -331,16 +331,38 @@ func (c *command) awaitEmpty() {
 }
 
 // files closes what was opened, except what is kept.
-type files struct{ open []*os.File }
+type files struct {
+	open []*os.File
+	raw  []int // ends of pipes that only a child uses
+}
 
 func (f *files) add(files ...*os.File) { f.open = append(f.open, files...) }
 
-func (f *files) pipe() (r, w *os.File, err error) {
-	if r, w, err = os.Pipe(); err != nil {
-		return nil, nil, fault.Errorf(fault.Exhausted, "make pipe: %w", err)
+// direction is that of a pipe, seen by the child.
+type direction int
+
+const (
+	in  direction = iota // the child reads
+	out                  // the child writes
+)
+
+// pipe makes a pipe to a child, and gives our end, which does not block, and the
+// child's, which does.
+func (f *files) pipe(d direction) (ours *os.File, theirs int, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, 0, fault.Errorf(fault.Exhausted, "make pipe: %w", err)
 	}
-	f.add(r, w)
-	return r, w, nil
+	mine := fds[0]
+	theirs = fds[1]
+	if d == in {
+		mine, theirs = theirs, mine
+	}
+	f.raw = append(f.raw, theirs)
+	_, err = unix.FcntlInt(uintptr(mine), unix.F_SETFL, unix.O_NONBLOCK)
+	ours = os.NewFile(uintptr(mine), "pipe")
+	f.add(ours)
+	return ours, theirs, err
 }
 
 // socketPair gives two connected sockets; the first does not block.
@@ -376,5 +398,8 @@ func (f *files) closeAll() {
 	for _, o := range f.open {
 		_ = o.Close()
 	}
-	f.open = nil
+	for _, fd := range f.raw {
+		_ = unix.Close(fd)
+	}
+	f.open, f.raw = nil, nil
 }

@@ -18,9 +18,6 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
-
 //go:noescape
 func rawVfork(trap, a1, a2 uintptr) (r1, errno uintptr)
 
@@ -49,18 +46,18 @@ type childPlan struct {
 	uid, gid   uintptr
 	dropCaps   []uintptr // bounding capabilities a root command loses
 	caps       [2]unix.CapUserData
-	tty        bool    // stdio is a terminal that becomes the controlling one
-	failures   uintptr // pipe: step and errno of a child that could not start
-	nsinit     uintptr // descriptor of the program; the two below are its path, which is empty, and its arguments
+	tty        bool         // stdio is a terminal that becomes the controlling one
+	failed     childFailure // written by a child that could not start, in this very memory
+	nsinit     uintptr      // descriptor of the program; the two below are its path, which is empty, and its arguments
 	nsinitPath *byte
 	nsinitArgv []*byte
 	ends       uintptr // socket: childEnd of an isolated command; its end of file releases the namespaces
 }
 
-// childFailure is what a child writes when it cannot start its program.
+// childFailure says why a child could not start its program; no step is none.
 type childFailure struct {
-	Step  int32
-	Errno int32
+	step  int32
+	errno syscall.Errno
 }
 
 // childEnd is what the first process of an isolated command writes when the
@@ -74,6 +71,7 @@ type childEnd struct {
 // The steps at which a child can fail.
 const (
 	stepNone int32 = iota
+	stepStart
 	stepMount
 	stepFork
 	stepInit
@@ -83,7 +81,7 @@ const (
 	stepExec
 )
 
-var stepNames = [...]string{"start", "mount a fresh directory", "fork", "start the first process", "set limits", "change the user", "enter the directory", "execute"}
+var stepNames = [...]string{"", "start", "mount a fresh directory", "fork", "start the first process", "set limits", "change the user", "enter the directory", "execute"}
 
 // busyTries times 2 ms is how long an executable may be busy.
 const busyTries = 500
@@ -93,10 +91,11 @@ type cloneArgs struct {
 }
 
 // forkChild makes the child of the plan and gives its process ID. It returns
-// as soon as the child exists; a failure of the child's own steps comes
-// through plan.failures.
+// when the child runs its program, or could not start it: plan.failed says so.
 func forkChild(p *childPlan) (int, error) {
-	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP | unix.CLONE_VM | unix.CLONE_VFORK, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
+	// The handlers of this process are not the child's: a signal must not run one in
+	// memory that both have. The kernel clears them, instead of 64 calls that do.
+	args := cloneArgs{flags: unix.CLONE_INTO_CGROUP | unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_CLEAR_SIGHAND, exitSignal: uint64(unix.SIGCHLD), cgroup: uint64(p.cgroup)}
 	if p.isolated {
 		args.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
 	}
@@ -127,7 +126,8 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 	var (
 		pid, nr  uintptr
 		errno    syscall.Errno
-		fail     childFailure
+		step     int32
+		mask     uint64 // of signals: none
 		i        int
 		capHead  [2]uint32
 		busyWait = unix.Timespec{Nsec: 2_000_000}
@@ -138,10 +138,14 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 		afterFork()
 		return int(pid), syscall.Errno(nr)
 	}
-	afterForkInChild()
-
+	// beforeFork has blocked all signals.
+	step = stepStart
+	_, _, errno = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, unsafe.Sizeof(mask), 0, 0)
+	if errno != 0 {
+		goto failed
+	}
 	if p.isolated {
-		fail.Step = stepMount
+		step = stepMount
 		for i = 0; i < len(p.mounts); i++ {
 			_, _, errno = syscall.RawSyscall6(unix.SYS_MOUNT,
 				uintptr(unsafe.Pointer(p.mounts[i].source)), uintptr(unsafe.Pointer(p.mounts[i].target)),
@@ -150,14 +154,14 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 				goto failed
 			}
 		}
-		fail.Step = stepFork
+		step = stepFork
 		pid, nr = rawVfork(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_VM|unix.CLONE_VFORK, 0)
 		errno = syscall.Errno(nr)
 		if errno != 0 {
 			goto failed
 		}
 		if pid != 0 { // the first process; the program has been executed
-			fail.Step = stepInit
+			step = stepInit
 			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, p.ends, nsinitFD, 0)
 			if errno != 0 {
 				goto failed
@@ -167,7 +171,7 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 		}
 	}
 
-	fail.Step = stepLimits
+	step = stepLimits
 	for i = 0; i < len(p.rlimits); i++ {
 		_, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, p.rlimits[i].resource, uintptr(unsafe.Pointer(&p.rlimits[i].value)), 0, 0, 0)
 		if errno != 0 {
@@ -191,7 +195,7 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 			goto failed
 		}
 	}
-	fail.Step = stepUser
+	step = stepUser
 	for i = 0; i < len(p.dropCaps); i++ {
 		_, _, errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, p.dropCaps[i], 0, 0, 0, 0)
 		if errno != 0 {
@@ -220,12 +224,12 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 	if errno != 0 {
 		goto failed
 	}
-	fail.Step = stepDir
+	step = stepDir
 	_, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(p.dir)), 0, 0)
 	if errno != 0 {
 		goto failed
 	}
-	fail.Step = stepExec
+	step = stepExec
 	// A program file just written by guestd may still be open for writing in
 	// another child between its fork and its exec: that passes in microseconds.
 	for i = 0; i < busyTries; i++ {
@@ -237,8 +241,7 @@ func forkAndRun(p *childPlan, args *cloneArgs) (int, syscall.Errno) {
 	}
 
 failed:
-	fail.Errno = int32(errno)
-	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, p.failures, uintptr(unsafe.Pointer(&fail)), unsafe.Sizeof(fail))
+	p.failed.step, p.failed.errno = step, errno
 	for {
 		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
 	}

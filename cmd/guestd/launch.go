@@ -223,20 +223,15 @@ type process struct {
 	started  time.Time
 	isolated bool
 	reaped   <-chan reaped
-	failures *os.File
+	failure  *childFailure // of a program that was never started
 	ends     *os.File
 }
 
 // launch starts the child of a plan in a cgroup.
-func (d *daemon) launch(plan *childPlan, g *cgroup, stdio [3]*os.File) (*process, error) {
+func (d *daemon) launch(plan *childPlan, g *cgroup, stdio [3]int) (_ *process, err error) {
 	var f files
 	defer f.closeAll()
-	failR, failW, err := f.pipe()
-	if err != nil {
-		return nil, err
-	}
-	p := &process{isolated: plan.isolated, failures: failR}
-	plan.failures = failW.Fd()
+	p := &process{isolated: plan.isolated}
 	if plan.isolated {
 		ours, theirs, err := f.socketPair()
 		if err != nil {
@@ -244,10 +239,9 @@ func (d *daemon) launch(plan *childPlan, g *cgroup, stdio [3]*os.File) (*process
 		}
 		p.ends, plan.ends = ours, theirs.Fd()
 	}
-	plan.cgroup = g.dir.Fd()
+	plan.cgroup = uintptr(g.dir)
 	for i, s := range stdio {
-		// Fd would switch our end of a pipe to blocking; these are the child's.
-		plan.stdio[i] = s.Fd()
+		plan.stdio[i] = uintptr(s)
 	}
 	p.started = time.Now()
 	p.pid, p.reaped, err = d.reaper.start(func() (int, error) { return forkChild(plan) })
@@ -257,39 +251,35 @@ func (d *daemon) launch(plan *childPlan, g *cgroup, stdio [3]*os.File) (*process
 		}
 		return nil, fmt.Errorf("fork: %w", err)
 	}
-	f.keep(failR)
+	if plan.failed.step != stepNone {
+		p.failure = &plan.failed
+	}
 	if p.ends != nil {
 		f.keep(p.ends)
 	}
 	return p, nil
 }
 
-// wait waits for the program's end. failure is set when it never started.
-func (p *process) wait(c *command) (failure *childFailure, end childEnd, err error) {
-	defer p.failures.Close()
-	buf := make([]byte, binary.Size(childFailure{}))
-	if n, _ := io.ReadFull(p.failures, buf); n == len(buf) {
-		failure = &childFailure{}
-		_ = binary.Read(bytes.NewReader(buf), binary.NativeEndian, failure) // the size is right
-	}
+// wait waits for the program's end.
+func (p *process) wait(c *command) (end childEnd, err error) {
 	if !p.isolated {
 		r := <-p.reaped
-		return failure, childEnd{Status: int32(r.status), Usage: r.usage}, nil
+		return childEnd{Status: int32(r.status), Usage: r.usage}, nil
 	}
 	raw := make([]byte, binary.Size(end))
 	if n, _ := io.ReadFull(p.ends, raw); n == len(raw) {
 		_ = binary.Read(bytes.NewReader(raw), binary.NativeEndian, &end)
-		return failure, end, nil
+		return end, nil
 	}
 	// The first process was killed with its tree: by us, or by a command of
 	// root, whose process it is. Then it is as if that had killed itself.
 	r := <-p.reaped
 	suicide := c.spec.User == "root" && r.status.Signaled()
 	c.sawMemoryLimit()
-	if !c.ended() && failure == nil && !suicide {
-		return nil, end, fault.Errorf(fault.Internal, "first process of the command ended by itself, status %#x", int(r.status))
+	if !c.ended() && p.failure == nil && !suicide {
+		return end, fault.Errorf(fault.Internal, "first process of the command ended by itself, status %#x", int(r.status))
 	}
-	return failure, childEnd{Status: int32(r.status), Usage: r.usage}, nil
+	return childEnd{Status: int32(r.status), Usage: r.usage}, nil
 }
 
 // root is where the program's files are to be seen from here: an isolated

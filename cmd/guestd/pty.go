@@ -168,11 +168,11 @@ func (d *daemon) startTerminal(spec guest.TerminalSpec) (*terminal, error) {
 		return nil, err
 	}
 	c := &command{spec: exec, machineMemory: d.memory, done: make(chan struct{}), stdout: newStream(0, false, nil), stderr: newStream(0, false, nil)}
-	if c.group, err = newCgroup(d.processLimit(exec.Limits.Processes), d.memoryLimit(exec.Limits.Memory)); err != nil {
+	if c.group, err = d.groups.take(d.processLimit(exec.Limits.Processes), d.memoryLimit(exec.Limits.Memory)); err != nil {
 		return nil, err
 	}
-	c.diskBefore, c.forkRSS = diskUsed("", nil), ownRSS()
-	p, err := d.launch(plan, c.group, [3]*os.File{slave, slave, slave})
+	c.diskBefore, c.forkRSS = diskUsed("", nil), d.ownRSS()
+	p, err := d.launch(plan, c.group, [3]int{int(slave.Fd()), int(slave.Fd()), int(slave.Fd())})
 	if err != nil {
 		_ = c.group.remove()
 		return nil, err
@@ -199,7 +199,7 @@ func (d *daemon) followTerminal(t *terminal, p *process) {
 		defer close(watched)
 		c.watch(stop)
 	}()
-	failure, end, err := p.wait(c)
+	end, err := p.wait(c)
 	wall := time.Since(c.started)
 	close(stop)
 	<-watched
@@ -208,15 +208,15 @@ func (d *daemon) followTerminal(t *terminal, p *process) {
 	c.group.kill()
 	<-pumped
 	c.fault = err
-	if failure != nil && err == nil {
-		c.notStarted(failure)
+	if p.failure != nil && err == nil {
+		c.notStarted(p.failure)
 		t.append(c.stderr.buf)
 	}
 	c.stdout.total = t.end
 	c.stdout.start = t.end // nothing of it was dropped
 	c.stdout.end()
 	c.stderr.end()
-	c.finish(end, failure, wall, nil)
+	c.finish(end, p.failure, wall, nil)
 	_ = t.master.Close()
 	close(c.done)
 	t.mu.Lock()

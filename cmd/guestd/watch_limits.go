@@ -78,7 +78,7 @@ func (c *command) look() time.Duration {
 		limit = c.machineMemory
 	}
 	if c.exact {
-		c.processes = max(c.processes, c.group.processes())
+		c.processes = max(c.processes, c.group.processesNow())
 	} else if mem > limit {
 		// Files lie in memory too: what fills the disk fast can be past both
 		// limits before the disk's turn to be looked at.
@@ -163,12 +163,13 @@ func diskUsed(root string, fresh []string) int64 {
 }
 
 // ownRSS is what this process holds now, in bytes.
-func ownRSS() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+func (d *daemon) ownRSS() int64 {
+	var buf [128]byte
+	n, err := unix.Pread(d.statm, buf[:], 0)
 	if err != nil {
 		return 0
 	}
-	fields := bytes.Fields(b)
+	fields := bytes.Fields(buf[:n])
 	if len(fields) < 2 {
 		return 0
 	}

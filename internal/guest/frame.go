@@ -24,7 +24,7 @@ const (
 	FrameFault   FrameType = 8  // JSON: WireFault
 	FrameResize  FrameType = 9  // JSON: terminal size
 	FrameEvent   FrameType = 10 // JSON: one file watch event
-	FrameEnded   FrameType = 12 // the program has ended; its last output may still follow
+	FrameEnded   FrameType = 12 // the program has ended (if asked for); its last output may still follow
 )
 
 const frameHeader = 5

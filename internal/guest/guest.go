@@ -49,4 +49,4 @@ const (
 )
 
 // Version is the wire's version. Host and guestd must have the same.
-const Version = 2
+const Version = 3

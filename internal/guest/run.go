@@ -45,9 +45,10 @@ func (c *Client) Run(ctx context.Context, spec ExecSpec, streams IO) (Result, er
 	if spec.Key == "" {
 		spec.Key = rand.Text()
 	}
-	att := Attach{Spec: spec}
+	att := Attach{Spec: spec, Tell: streams.Stdin != nil || streams.Started != nil || streams.Ended != nil}
 	streams = streams.orDiscard()
 	input := newInput(streams.Stdin)
+	att.NoInput = streams.Stdin == nil
 	for try := 0; ; try++ {
 		res, err := c.attach(ctx, &att, input, streams)
 		if ctx.Err() != nil {
@@ -102,7 +103,9 @@ func (c *Client) attach(ctx context.Context, att *Attach, input *input, streams 
 	if err != nil {
 		return Result{}, fault.Errorf(fault.Invalid, "encode exec: %w", err)
 	}
-	body := &execBody{ctx: ctx, pending: appendFrame(nil, FrameSpec, first), input: input, from: make(chan int64, 1), closed: make(chan struct{})}
+	body := &execBody{
+		ctx: ctx, pending: appendFrame(nil, FrameSpec, first), ended: att.NoInput, input: input, from: make(chan int64, 1), closed: make(chan struct{}),
+	}
 	resp, err := c.roundTrip(ctx, http.MethodPost, PathExec, nil, body)
 	if err != nil {
 		return Result{}, err
@@ -274,6 +277,9 @@ func (b *execBody) Read(p []byte) (int, error) {
 	}
 	n := copy(p, b.pending)
 	b.pending = b.pending[n:]
+	if b.ended && len(b.pending) == 0 {
+		return n, io.EOF // with the last bytes: one frame less
+	}
 	return n, nil
 }
 

@@ -49,6 +49,12 @@ type Attach struct {
 	Spec ExecSpec `json:"spec"`
 	// Only says that the command must exist already (after a broken session).
 	Only bool `json:"only,omitempty"`
+	// Tell asks for FrameStarted and FrameEnded at the moment that they speak of.
+	// Else the one comes with the first bytes that follow, and the other not at all:
+	// each wakes the host.
+	Tell bool `json:"tell,omitempty"`
+	// NoInput says that stdin is empty: nothing of it will be sent.
+	NoInput bool `json:"no_input,omitempty"`
 	// StdoutFrom and StderrFrom are the bytes the caller already has.
 	StdoutFrom int64 `json:"stdout_from,omitempty"`
 	StderrFrom int64 `json:"stderr_from,omitempty"`

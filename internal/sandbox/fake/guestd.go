@@ -122,6 +122,7 @@ func (m *machine) exec(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	c.stdin.ended = c.stdin.ended || att.NoInput
 	started := guest.Started{PID: c.main, Stdin: c.stdin.total}
 	c.feeder++
 	turn := c.feeder
