@@ -294,3 +294,36 @@ func TestThisHostLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWhichDriverToChoose: what this host can run, what to choose and why.
+func TestWhichDriverToChoose(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*Host)
+		want   []string
+	}{
+		{"kvm", func(*Host) {}, []string{"gvisor, the default", "qemu 7.2.22 with KVM", "--driver qemu"}},
+		{"no_kvm", func(h *Host) { delete(h.FS.(fstest.MapFS), "dev/kvm") }, []string{"gvisor, the default and to be chosen", "qemu 7.2.22 emulated for want of KVM", "tests only"}},
+		{
+			"kvm_makes_no_machine", func(h *Host) { h.MakeVM = func() error { return errors.New("make a machine: input/output error") } },
+			[]string{"gvisor, the default and to be chosen", "qemu 7.2.22 emulated", "KVM cannot be used (make a machine: input/output error)"},
+		},
+		{"arm", func(h *Host) { h.Arch = "arm64" }, []string{"gvisor;", "x86-64"}},
+		{"no_qemu", func(h *Host) {
+			h.LookPath = func(string) (string, error) { return "", exec.ErrNotFound }
+		}, []string{"gvisor, the default;", "no qemu-system-x86_64"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := goodHost()
+			tt.change(h)
+			f := checkDrivers(t.Context(), h)
+			for _, want := range tt.want {
+				if !strings.Contains(f.Detail, want) {
+					t.Errorf("%q, want %q in it", f.Detail, want)
+				}
+			}
+		})
+	}
+}

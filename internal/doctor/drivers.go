@@ -37,10 +37,13 @@ func checkDrivers(ctx context.Context, h *Host) Finding {
 	if _, err := fs.Stat(h.FS, strings.TrimPrefix(box, "/")); err != nil {
 		return warn(without+"no "+box, "run \"make build\", or install it beside assay")
 	}
-	if checkKVM(ctx, h).Level == OK {
-		return ok(fmt.Sprintf("gvisor, the default; qemu %s with KVM: choose it for the strongest wall (--driver qemu)", version))
+	if _, err := fs.Stat(h.FS, "dev/kvm"); err != nil {
+		return ok(fmt.Sprintf("gvisor, the default and to be chosen; qemu %s emulated for want of KVM, which is slow: for tests only", version))
 	}
-	return ok(fmt.Sprintf("gvisor, the default and to be chosen; qemu %s emulated, which is slow: for tests only", version))
+	if err := h.MakeVM(); err != nil {
+		return ok(fmt.Sprintf("gvisor, the default and to be chosen; qemu %s emulated, which is slow, since KVM cannot be used (%v): for tests only", version, err))
+	}
+	return ok(fmt.Sprintf("gvisor, the default; qemu %s with KVM: choose it for the strongest wall (--driver qemu)", version))
 }
 
 func (h *Host) hasGuestKernel() bool {

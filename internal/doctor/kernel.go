@@ -129,7 +129,7 @@ func checkKVM(_ context.Context, h *Host) Finding {
 		if errors.Is(err, fs.ErrPermission) {
 			remedy = "add this user to the group kvm, then log in again"
 		}
-		return warn(fmt.Sprintf("%s cannot be used: %v", dev, err), remedy)
+		return warn(fmt.Sprintf("%s cannot be used, and QEMU emulates: %v", dev, err), remedy)
 	}
 	return ok(dev + " can be used")
 }

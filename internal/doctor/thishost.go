@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/kvm"
 )
 
 // ThisHost is the host this process runs on, as this process sees it. dataDir
@@ -39,7 +41,7 @@ func ThisHost(dataDir string) (*Host, error) {
 		MakeCgroup:        makeCgroup,
 		MakeUserNamespace: makeUserNamespace,
 		QEMUVersion:       qemuVersion,
-		MakeVM:            makeVM,
+		MakeVM:            func() error { return kvm.Check(kvm.Device) },
 	}, nil
 }
 
@@ -125,33 +127,4 @@ func qemuVersion(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%s says %.60q", program, out)
 	}
 	return version, nil
-}
-
-// The two ioctls of /dev/kvm that makeVM needs; x/sys/unix has none of them.
-const (
-	kvmGetAPIVersion = 0xAE00
-	kvmCreateVM      = 0xAE01
-	kvmAPIVersion    = 12
-)
-
-// makeVM goes further than opening the device: a host may have the device and
-// still refuse to make a machine.
-func makeVM() error {
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	version, err := unix.IoctlRetInt(int(f.Fd()), kvmGetAPIVersion)
-	if err != nil {
-		return fmt.Errorf("ask for its version: %w", err)
-	}
-	if version != kvmAPIVersion {
-		return fmt.Errorf("its version is %d, not %d", version, kvmAPIVersion)
-	}
-	vm, err := unix.IoctlRetInt(int(f.Fd()), kvmCreateVM)
-	if err != nil {
-		return fmt.Errorf("make a machine: %w", err)
-	}
-	return unix.Close(vm)
 }

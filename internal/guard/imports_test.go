@@ -50,6 +50,10 @@ var importRules = []importRule{
 		reason: "files and flags of every kind read sizes with it",
 	},
 	{
+		name: "kvm_is_a_leaf", from: []string{"internal/kvm"}, only: []string{},
+		reason: "a driver and the doctor ask the same question and may not know each other",
+	},
+	{
 		name: "guest_knows_fault_only", from: []string{"internal/guest/..."},
 		only:   []string{"internal/fault", "internal/guest/..."},
 		reason: "guestd is built from it: what it imports is inside every sandbox",
@@ -66,7 +70,7 @@ var importRules = []importRule{
 	},
 	{
 		name: "drivers_know_the_engine_only", from: drivers,
-		only:   join(engine, drivers, []string{"internal/sandbox/cgroup"}),
+		only:   join(engine, drivers, []string{"internal/sandbox/cgroup", "internal/kvm"}),
 		reason: "a driver gives a byte stream and lifecycle verbs; it must not know what runs inside or why",
 	},
 	{
@@ -94,7 +98,7 @@ var importRules = []importRule{
 		reason: "it is started for every machine, and for a moment with all rights: it must be small",
 	},
 	{
-		name: "doctor_knows_nothing", from: []string{"internal/doctor"}, only: []string{"internal/fault"},
+		name: "doctor_knows_nothing", from: []string{"internal/doctor"}, only: []string{"internal/fault", "internal/kvm"},
 		reason: "the command line and a server examine a host with it before anything else works",
 	},
 	{
