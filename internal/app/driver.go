@@ -19,11 +19,11 @@ const (
 // have been used with each.
 var reclaimers = map[string]sandbox.Reclaim{DriverGVisor: gvisor.Reclaim, DriverQEMU: qemu.Reclaim}
 
-// openDriver opens the driver that was asked for.
-func openDriver(c Config) (sandbox.Driver, error) {
-	cache := func(name string) string { return filepath.Join(c.DataDir, "engine", name) }
+// openDriver opens the driver of a name.
+func openDriver(c Config, name string) (sandbox.Driver, error) {
+	cache := func(driver string) string { return filepath.Join(c.DataDir, "engine", driver) }
 	// Root that was made so by a user namespace has no cgroups of the host.
-	switch without := InUserNamespace(); c.Driver {
+	switch without := InUserNamespace(); name {
 	case "", DriverGVisor:
 		d, err := gvisor.New(gvisor.Options{
 			BootBinary: filepath.Join(c.BinDir, "assay-boot"), CacheDir: cache(DriverGVisor), WithoutCgroups: without,
@@ -44,5 +44,5 @@ func openDriver(c Config) (sandbox.Driver, error) {
 		}
 		return d, nil
 	}
-	return nil, fault.Errorf(fault.Invalid, "there is no driver %q", c.Driver).WithHint("the drivers are %s and %s", DriverGVisor, DriverQEMU)
+	return nil, fault.Errorf(fault.Invalid, "there is no driver %q", name).WithHint("the drivers are %s and %s", DriverGVisor, DriverQEMU)
 }

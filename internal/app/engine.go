@@ -34,7 +34,8 @@ type Config struct {
 	// BinDir is where guestd, assay-boot and assay-box are; empty is beside this
 	// program.
 	BinDir string
-	// Driver is DriverGVisor or DriverQEMU; empty is the first.
+	// Driver is DriverGVisor or DriverQEMU, for templates that name none; empty is
+	// the first.
 	Driver string
 	// Accel is how driver qemu runs guest code: "kvm", "tcg" or "auto".
 	Accel string
@@ -86,7 +87,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 			return nil, err
 		}
 	}
-	driver, err := openDriver(c)
+	driver, err := openDriver(c, c.Driver)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
@@ -100,7 +101,7 @@ func OpenEngine(ctx context.Context, c Config) (_ *Engine, err error) {
 	networks := openNetworks(c)
 	manager, err := sandbox.Open(ctx, sandbox.Options{
 		Networks: engineNetworks{networks},
-		Driver:   driver, Others: reclaimers, Dir: filepath.Join(c.DataDir, "engine"),
+		Driver:   driver, Drivers: func(name string) (sandbox.Driver, error) { return openDriver(c, name) }, Others: reclaimers, Dir: filepath.Join(c.DataDir, "engine"),
 		CPUs: runtime.NumCPU(), Memory: c.Memory, Pool: c.Pool, Keeper: c.Keeper, Observe: c.Observe, Log: c.Log,
 	})
 	if err != nil {
@@ -154,7 +155,6 @@ func (e *Engine) Judge(o judge.Options) (*judge.Judge, error) {
 	if o.Host == (judge.HostInfo{}) {
 		o.Host = hostInfo("/")
 	}
-	o.Emulated = e.Manager.Emulated()
 	if o.Cache == nil {
 		if o.Cache, err = openProgramCache(filepath.Join(e.dataDir, "judge", "programs")); err != nil {
 			return nil, err

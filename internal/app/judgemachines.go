@@ -146,7 +146,7 @@ func (m judgeMachine) Describe() judge.MachineInfo {
 	i := m.s.Info()
 	return judge.MachineInfo{
 		Sandbox: i.ID, Template: i.Template, TemplateDigest: i.TemplateDigest, Driver: i.Driver,
-		DriverIdentity: i.DriverIdentity, Shape: i.Shape, BootMode: i.BootMode,
+		DriverIdentity: i.DriverIdentity, Emulated: m.s.Emulated(), Shape: i.Shape, BootMode: i.BootMode,
 	}
 }
 

@@ -66,7 +66,7 @@ type root struct {
 type globals struct {
 	JSON    bool   `name:"json" help:"Write results and errors as JSON."`
 	DataDir string `name:"data-dir" env:"ASSAY_DATA_DIR" placeholder:"DIR" help:"Where templates, snapshots and the journal live (default: ${default_data_dir})."`
-	Driver  string `name:"driver" env:"ASSAY_DRIVER" enum:"gvisor,qemu" default:"gvisor" help:"How machines are made: gvisor (its kernel in user space) or qemu (a real guest kernel; emulated where there is no KVM)."`
+	Driver  string `name:"driver" env:"ASSAY_DRIVER" enum:"gvisor,qemu" default:"gvisor" help:"How machines are made whose template does not say: gvisor (its kernel in user space) or qemu (a real guest kernel; emulated where there is no KVM)."`
 	Accel   string `name:"qemu-accel" env:"ASSAY_QEMU_ACCEL" enum:"auto,kvm,tcg" default:"auto" help:"How driver qemu runs guest code: kvm, tcg (emulated), or auto: kvm where it can be used."`
 	Quiet   bool   `name:"quiet" short:"q" help:"No progress and no notes; results and errors only."`
 	Color   string `name:"color" enum:"auto,always,never" default:"auto" help:"Colour the output: auto, always or never."`
@@ -84,8 +84,11 @@ type Env struct {
 	// DataDir is an absolute path. It may not exist yet: the command that
 	// needs it makes it.
 	DataDir string
-	// Driver is the driver's name, Accel how driver qemu runs guest code.
+	// Driver is the driver of templates that name none, Accel how driver qemu runs
+	// guest code.
 	Driver, Accel string
+	// emulated says that people were told of an emulated processor.
+	emulated bool
 }
 
 // PrintJSON writes v to Stdout as one indented JSON value.

@@ -9,6 +9,7 @@ import (
 	"assay/internal/app"
 	"assay/internal/judge"
 	"assay/internal/judge/problempkg"
+	"assay/internal/sandbox"
 )
 
 // judgeFlags are those of every command that judges.
@@ -85,7 +86,6 @@ func (f judgeFlags) withJudge(ctx context.Context, env *Env, o judge.Options, se
 		return err
 	}
 	defer func() { err = closeEngine(e, err) }()
-	warnEmulated(env, e)
 	for _, name := range names {
 		if _, err := prepareShown(ctx, env, e, name); err != nil {
 			return err
@@ -98,9 +98,10 @@ func (f judgeFlags) withJudge(ctx context.Context, env *Env, o judge.Options, se
 	return do(j)
 }
 
-// warnEmulated says what people must know of times.
-func warnEmulated(env *Env, e *app.Engine) {
-	if e.Manager.Emulated() {
+// warnEmulated says once what people must know of times.
+func warnEmulated(env *Env, e *app.Engine, t sandbox.Template) {
+	if !env.emulated && e.Manager.Emulated(t) {
+		env.emulated = true
 		env.UI.Warnf("%s", judge.EmulatedWarning)
 	}
 }

@@ -265,7 +265,6 @@ func openWith(ctx context.Context, env *Env, template string) (*app.Engine, sand
 	if err != nil {
 		return nil, sandbox.Template{}, err
 	}
-	warnEmulated(env, e)
 	t, err := prepareShown(ctx, env, e, template)
 	if err != nil {
 		return nil, t, closeEngine(e, err)
@@ -281,6 +280,7 @@ func prepareShown(ctx context.Context, env *Env, e *app.Engine, name string) (sa
 		return t, err
 	}
 	view.finish("done")
+	warnEmulated(env, e, t)
 	if e.Manager.Prepared(t) {
 		return t, nil
 	}

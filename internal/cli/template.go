@@ -210,6 +210,7 @@ func templateRows(ui *UI, d image.Details) [][]string {
 	}
 	add("languages", strings.Join(d.Languages, " "))
 	add("shape", fmt.Sprintf("%d vcpus, %s memory, %s disk, %d processes", d.Shape.VCPUs, d.Shape.Memory, d.Shape.Disk, d.Shape.Processes))
+	add("driver", def.Driver)
 	for _, w := range def.Warm {
 		add("warm", w)
 	}

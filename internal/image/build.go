@@ -79,7 +79,7 @@ func (s *Store) Built(ctx context.Context, name string) (bool, error) {
 func (s *Store) template(p *plan) sandbox.Template {
 	return sandbox.Template{
 		Name: p.name, Digest: p.digest, Image: s.path(dirImages, hexOf(p.image), imageName),
-		Shape: p.def.Shape.engine(), Warm: p.def.Warm, Snapshots: s.path(dirSnapshots, hexOf(p.digest)),
+		Shape: p.def.Shape.engine(), Driver: p.def.Driver, Warm: p.def.Warm, Snapshots: s.path(dirSnapshots, hexOf(p.digest)),
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"assay/internal/sandbox"
 )
 
-// Definition says how a template is made. Zero values of Shape and User mean
-// "the parent's, or the default's".
+// Definition says how a template is made. Zero values of Shape, User and Driver
+// mean "the parent's, or the default's".
 type Definition struct {
 	Description string `yaml:"description,omitempty" json:"description,omitempty"`
 	// From is where the root filesystem comes from.
@@ -27,6 +27,9 @@ type Definition struct {
 	Run []string `yaml:"run,omitempty" json:"run,omitempty"`
 	// Shape is the size of the machines.
 	Shape Shape `yaml:"shape,omitempty" json:"shape"`
+	// Driver is what makes the machines, one of DriverNames; empty leaves it to
+	// who uses the template.
+	Driver string `yaml:"driver,omitempty" json:"driver,omitempty"`
 	// Languages names what the template can compile or run.
 	Languages []string `yaml:"languages,omitempty" json:"languages,omitempty"`
 	// Warm are shell commands run once in the booted machine, before the
@@ -79,6 +82,10 @@ const (
 	UserID      = 1000
 )
 
+// DriverNames are the drivers that a definition may ask for. Whether a host can
+// run one shows when a machine is made.
+var DriverNames = []string{"gvisor", "qemu"}
+
 // defaultShape fills what neither a definition nor its parents say.
 var defaultShape = Shape{VCPUs: 2, Memory: 512 << 20, Disk: 512 << 20, Processes: 256}
 
@@ -112,6 +119,9 @@ func (d Definition) check() *flaw {
 	}
 	if d.User != "" && (!userRE.MatchString(d.User) || d.User == "root") {
 		return &flaw{"$.user", fmt.Sprintf("user %q is not the name of an ordinary account", d.User)}
+	}
+	if d.Driver != "" && !slices.Contains(DriverNames, d.Driver) {
+		return &flaw{"$.driver", fmt.Sprintf("driver %q is none of %s", d.Driver, strings.Join(DriverNames, ", "))}
 	}
 	for i, l := range d.Languages {
 		if !languageRE.MatchString(l) {
@@ -248,6 +258,9 @@ func (d Definition) extend(parent Definition) Definition {
 	out.Shape = d.Shape.or(parent.Shape)
 	if d.User != "" {
 		out.User = d.User
+	}
+	if d.Driver != "" {
+		out.Driver = d.Driver
 	}
 	return out
 }

@@ -36,6 +36,7 @@ shape:
 languages: [c, cpp]
 warm: [python3 -c pass]
 user: alice
+driver: qemu
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ user: alice
 		Description: "words", From: From{Debian: "bookworm"}, Packages: []string{"python3", "g++", "gcc-12=12.2.0-14+deb12u1"},
 		Files: []File{{Path: "/etc/motd", Content: "hello", Mode: "0600", Owner: "user"}}, Run: []string{"echo one"},
 		Shape:     Shape{VCPUs: 2, Memory: 512 << 20, Disk: 1e9, Processes: 64},
-		Languages: []string{"c", "cpp"}, Warm: []string{"python3 -c pass"}, User: "alice",
+		Languages: []string{"c", "cpp"}, Warm: []string{"python3 -c pass"}, User: "alice", Driver: "qemu",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("definition (-want +got):\n%s", diff)
@@ -84,6 +85,7 @@ func TestParseRefusesWithPlace(t *testing.T) {
 		{"run_without_debian", "from: {tar: x.tar}\nrun: [echo]\n", "x.yaml:2:", "need \"from: debian\""},
 		{"empty_step", "from: {debian: bookworm}\nrun: [\"  \"]\n", "x.yaml:2:7:", "must have text"},
 		{"user_root", "from: {debian: bookworm}\nuser: root\n", "x.yaml:2:7:", "ordinary"},
+		{"unknown_driver", "from: {debian: bookworm}\ndriver: docker\n", "x.yaml:2:9:", "none of gvisor, qemu"},
 		{"tab_indent", "from:\n\tdebian: bookworm\n", "x.yaml:", ""},
 		{"brackets", strings.Repeat("[", 200_000), "x.yaml:1:33:", "deep"},
 		{"braces", strings.Repeat("{a: ", 50_000), "x.yaml:1:", "deep"},

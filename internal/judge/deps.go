@@ -111,13 +111,16 @@ type Machine interface {
 
 // MachineInfo says what made a result, for its record.
 type MachineInfo struct {
-	Sandbox        string           `json:"sandbox"`
-	Template       string           `json:"template"`
-	TemplateDigest string           `json:"template_digest"`
-	Driver         string           `json:"driver"`
-	DriverIdentity string           `json:"driver_identity"`
-	Shape          sandbox.Shape    `json:"shape"`
-	BootMode       sandbox.BootMode `json:"boot_mode"`
+	Sandbox        string `json:"sandbox"`
+	Template       string `json:"template"`
+	TemplateDigest string `json:"template_digest"`
+	Driver         string `json:"driver"`
+	DriverIdentity string `json:"driver_identity"`
+	// Emulated says that its processor is emulated: limits of time are wide then,
+	// and the run carries a warning.
+	Emulated bool             `json:"emulated,omitempty"`
+	Shape    sandbox.Shape    `json:"shape"`
+	BootMode sandbox.BootMode `json:"boot_mode"`
 }
 
 // Checker decides from the output of one case. It runs on the host or in a

@@ -35,9 +35,6 @@ type Options struct {
 	// Transcripts runs an interactive case that was not accepted once more, with
 	// a recorder between program and interactor, for staff to read.
 	Transcripts bool
-	// Emulated says that the machines' processors are emulated: limits of time
-	// are wide then, and each run carries a warning.
-	Emulated bool
 }
 
 // New makes a Judge that takes its machines from machines.
@@ -76,11 +73,6 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 	if p.Checker == nil && len(p.Checkers) == 0 && p.Interactor == nil {
 		return Run{}, fault.Errorf(fault.Invalid, "problem %s has no checker", p.ShortName)
 	}
-	var warnings []string
-	if j.options.Emulated {
-		p.Limits = p.Limits.emulated()
-		warnings = append(warnings, EmulatedWarning)
-	}
 	groups, err := newTree(p)
 	if err != nil {
 		return Run{}, err
@@ -93,7 +85,6 @@ func (j *Judge) Run(ctx context.Context, p Problem, s Submission, observe Observ
 			Submission: SubmissionInfo{Name: s.Name, Language: lang.ID, Digest: s.Digest()},
 			Problem:    ProblemInfo{ShortName: p.ShortName, Name: p.Name, Version: p.Version, Checker: p.DescribeChecker(), Cases: len(p.Cases)},
 			Cases:      []CaseResult{},
-			Warnings:   warnings,
 			Host:       j.options.Host,
 			StartedAt:  time.Now().UTC(),
 		},
@@ -251,10 +242,14 @@ func (x *session) ensureMachine(ctx context.Context) error {
 	x.machine, x.ready, x.inputOf, x.workFiles = m, false, -1, false
 	x.run.Machine = m.Describe()
 	x.run.Machines++
-	if x.limits, err = caseLimits(x.problem.Limits, x.lang, x.run.Machine.Shape); err != nil {
+	if x.run.Machine.Emulated && !slices.Contains(x.run.Warnings, EmulatedWarning) {
+		x.run.Warnings = append(x.run.Warnings, EmulatedWarning)
+	}
+	limits := x.problem.Limits.in(x.run.Machine)
+	if x.limits, err = caseLimits(limits, x.lang, x.run.Machine.Shape); err != nil {
 		return &refusal{err}
 	}
-	if x.compile, err = compileLimits(x.problem.Limits, x.lang, x.run.Machine.Shape); err != nil {
+	if x.compile, err = compileLimits(limits, x.lang, x.run.Machine.Shape); err != nil {
 		return &refusal{err}
 	}
 	x.run.Limits = limitsInfo(x.limits, x.compile, x.codeLimit)

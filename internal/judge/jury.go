@@ -116,7 +116,8 @@ func (j *jury) machine(ctx context.Context, template string) (*juryMachine, erro
 		j.machines = map[string]*juryMachine{}
 	}
 	j.machines[template] = m
-	if m.limits, err = validationLimits(j.x.problem.Limits, raw.Describe().Shape); err != nil {
+	info := raw.Describe()
+	if m.limits, err = validationLimits(j.x.problem.Limits.in(info), info.Shape); err != nil {
 		return nil, &refusal{err}
 	}
 	for _, d := range []string{juryDir, juryWorkDir} {

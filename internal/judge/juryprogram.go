@@ -122,7 +122,8 @@ func (j *jury) build(ctx context.Context, s jurySpec, m *juryMachine) (data []by
 		return nil, err
 	}
 	if argv := s.buildArgv(); len(argv) > 0 {
-		limits, err := compileLimits(j.x.problem.Limits, s.lang, m.Describe().Shape)
+		info := m.Describe()
+		limits, err := compileLimits(j.x.problem.Limits.in(info), s.lang, info.Shape)
 		if err != nil {
 			return nil, &refusal{err}
 		}

@@ -43,9 +43,12 @@ const emulatedFactor = 15
 // EmulatedWarning goes with every result of an emulated processor.
 const EmulatedWarning = "emulated: times are not comparable"
 
-// emulated are the limits for machines with an emulated processor: those of time
+// in are the limits in a machine. Where its processor is emulated those of time
 // are so wide that only programs that do not end, or nearly so, meet them.
-func (p ProblemLimits) emulated() ProblemLimits {
+func (p ProblemLimits) in(m MachineInfo) ProblemLimits {
+	if !m.Emulated {
+		return p
+	}
 	p.CPU *= emulatedFactor
 	p.Wall *= emulatedFactor
 	p.CompileTime = emulatedFactor * time.Duration(orDefault(int64(p.CompileTime), int64(defaultCompileTime)))

@@ -25,6 +25,7 @@ type fakeMachines struct {
 	// createErrs are given out by Create, one a call, before it succeeds.
 	createErrs []error
 	shape      sandbox.Shape
+	emulated   bool
 	// destroyTakes is how long the end of a machine takes.
 	destroyTakes time.Duration
 	made         []*fakeMachine
@@ -127,7 +128,7 @@ func (m *fakeMachine) Remove(_ context.Context, path string) error {
 func (m *fakeMachine) Describe() judge.MachineInfo {
 	return judge.MachineInfo{
 		Sandbox: fmt.Sprintf("fake-%d", m.id), Template: m.template, TemplateDigest: "sha256:t", Driver: "fake", DriverIdentity: "fake 1",
-		Shape: m.owner.shape, BootMode: sandbox.BootCold,
+		Emulated: m.owner.emulated, Shape: m.owner.shape, BootMode: sandbox.BootCold,
 	}
 }
 

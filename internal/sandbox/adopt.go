@@ -46,9 +46,16 @@ type orphan struct{ entry }
 
 // adopts reports whether this manager takes over a machine of the dead.
 func (j *journal) adopts(e entry) bool {
-	_, can := j.driver.(Adopter)
-	return can && e.Kept != nil && j.keeper != "" && e.Kept.Keeper == j.keeper && e.Driver == j.driver.Name() &&
-		e.Kept.Info.DriverIdentity == j.driver.Identity() && time.Now().Before(e.Deadline)
+	if e.Kept == nil || j.keeper == "" || e.Kept.Keeper != j.keeper || !time.Now().Before(e.Deadline) {
+		return false
+	}
+	d, err := j.drivers.named(e.Driver)
+	if err != nil {
+		j.log.Error("open the driver of a persistent sandbox", "sandbox", e.ID, "driver", e.Driver, "err", err)
+		return false
+	}
+	_, can := d.(Adopter)
+	return can && e.Kept.Info.DriverIdentity == d.Identity()
 }
 
 // waits reports whether a machine is left to another keeper, who adopts it when
@@ -117,11 +124,15 @@ func (m *Manager) adopt(ctx context.Context, o orphan) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWait,
 		fault.Errorf(fault.Unavailable, "guestd of machine %s did not answer within %v", o.ID, answerWait))
 	defer cancel()
-	machine, err := m.driver.(Adopter).Adopt(ctx, cfg) // journal.adopts has asked
+	d, err := m.drivers.named(o.Driver)
 	if err != nil {
 		return err
 	}
-	src := source{template: k.Info.TemplateDigest, name: k.Info.Template, image: k.Image, shape: k.Info.Shape, persistent: true}
+	machine, err := d.(Adopter).Adopt(ctx, cfg) // journal.adopts has asked
+	if err != nil {
+		return err
+	}
+	src := source{template: k.Info.TemplateDigest, name: k.Info.Template, image: k.Image, shape: k.Info.Shape, driver: d, persistent: true}
 	b := &body{id: o.ID, dir: cfg.Dir, src: src, machine: machine, client: guest.Continue(machine.Link())}
 	defer func() {
 		if err != nil {
@@ -272,7 +283,7 @@ func (m *Manager) newKept(b *body, spec Spec) (*kept, error) {
 		return nil, nil
 	}
 	if _, ok := b.machine.(Detacher); !ok {
-		return nil, errNotPersistent(m.driver)
+		return nil, errNotPersistent(b.src.driver)
 	}
 	return &kept{Keeper: m.journal.keeper, Image: b.src.image, Dedicated: spec.Dedicated, Cores: spec.Cores, Beside: spec.BesideMemory}, nil
 }
@@ -290,8 +301,8 @@ func (m *Manager) mayPersist(src source, spec Spec) error {
 	case m.journal.keeper == "":
 		return fault.Errorf(fault.Unsupported, "this process ends with its work, and nobody would adopt a persistent sandbox")
 	}
-	if _, ok := m.driver.(Adopter); !ok {
-		return errNotPersistent(m.driver)
+	if _, ok := src.driver.(Adopter); !ok {
+		return errNotPersistent(src.driver)
 	}
 	return nil
 }

@@ -82,6 +82,9 @@ const (
 	startWait  = 2 * time.Minute
 	answerWait = 30 * time.Second
 	poolWait   = 5 * time.Second
+	// emulatedWait is how many times as long a machine with an emulated processor
+	// may take to answer: a boot is some seconds of computing on a calm host.
+	emulatedWait = 4
 )
 
 // Create gives a sandbox whose guestd has answered. It waits, in order, while
@@ -170,6 +173,7 @@ type source struct {
 	name     string
 	image    string
 	shape    Shape
+	driver   Driver
 	snapshot string // directory of the checkpoint; "" boots cold
 	pooled   bool   // may come from the pool
 	// persistent machines outlive this process.
@@ -195,7 +199,10 @@ func (m *Manager) source(ctx context.Context, spec Spec) (_ source, done func(),
 		return src, done, err
 	}
 	t := *spec.Template
-	src := source{template: t.Digest, name: t.Name, image: t.Image, shape: t.Shape, pooled: true}
+	src, err := m.sourceOf(t)
+	if err != nil {
+		return src, nil, err
+	}
 	if err := src.inherit(spec.Network); err != nil {
 		return src, nil, err
 	}
@@ -206,6 +213,15 @@ func (m *Manager) source(ctx context.Context, spec Spec) (_ source, done func(),
 		m.pool.want(src)
 	}
 	return src, func() {}, err
+}
+
+// sourceOf is a template as the source of machines that boot.
+func (m *Manager) sourceOf(t Template) (source, error) {
+	d, err := m.drivers.named(t.Driver)
+	if err != nil {
+		return source{}, fault.Errorf(fault.KindOf(err), "template %s is for driver %s: %w", t.Name, t.Driver, err)
+	}
+	return source{template: t.Digest, name: t.Name, image: t.Image, shape: t.Shape, driver: d, pooled: true}, nil
 }
 
 // check refuses a template that no machine can be made of.
@@ -271,7 +287,7 @@ func (m *Manager) alive(ctx context.Context, b *body) error {
 // there is anything to know.
 func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 	b := &body{id: newID(), src: src}
-	if b.dir, err = m.journal.begin(b.id); err != nil {
+	if b.dir, err = m.journal.begin(b.id, src.driver.Name()); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -286,13 +302,17 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 		}
 		cfg.NetNS = b.network.Namespace()
 	}
-	if b.machine, err = m.start(ctx, cfg, src.snapshot); err != nil {
+	if b.machine, err = start(ctx, cfg, src); err != nil {
 		return nil, err
 	}
 	m.cores.add(b.id, b.machine)
 	b.client = guest.NewClient(b.machine.Link())
-	ctx, cancel := context.WithTimeoutCause(ctx, answerWait,
-		fault.Errorf(fault.Unavailable, "guestd of machine %s did not answer within %v", b.id, answerWait))
+	wait := answerWait
+	if emulates(src.driver) {
+		wait *= emulatedWait
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, wait,
+		fault.Errorf(fault.Unavailable, "guestd of machine %s did not answer within %v", b.id, wait))
 	defer cancel()
 	if _, err := b.client.Hello(ctx); err != nil {
 		return nil, m.explain(b, err)
@@ -304,14 +324,14 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 }
 
 // start lets the driver boot a machine, or restore it from a directory.
-func (m *Manager) start(ctx context.Context, cfg MachineConfig, snapshot string) (machine Machine, err error) {
+func start(ctx context.Context, cfg MachineConfig, src source) (machine Machine, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startWait,
 		fault.Errorf(fault.Unavailable, "machine %s did not start within %v", cfg.ID, startWait))
 	defer cancel()
-	if snapshot == "" {
-		machine, err = m.driver.Boot(ctx, cfg)
+	if src.snapshot == "" {
+		machine, err = src.driver.Boot(ctx, cfg)
 	} else {
-		machine, err = m.driver.Restore(ctx, cfg, snapshot)
+		machine, err = src.driver.Restore(ctx, cfg, src.snapshot)
 	}
 	if err != nil {
 		return nil, err // not a nil driver type inside an interface
@@ -371,7 +391,7 @@ func (m *Manager) end(b *body) error {
 func (m *Manager) reclaim(b *body) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
-	err := m.driver.Reclaim(ctx, b.id, b.dir)
+	err := b.src.driver.Reclaim(ctx, b.id, b.dir)
 	if err == nil {
 		return m.journal.end(b.id)
 	}
@@ -423,8 +443,8 @@ func (m *Manager) handOut(b *body, spec Spec, mode BootMode, began time.Time, r 
 	s := &Sandbox{
 		m: m, body: b, reserved: r, counted: len(cores) > 0, release: release, done: make(chan struct{}), verb: make(chan struct{}, 1),
 		info: Info{
-			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: m.driver.Name(),
-			DriverIdentity: m.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),
+			ID: b.id, Template: b.src.name, TemplateDigest: b.src.template, Driver: b.src.driver.Name(),
+			DriverIdentity: b.src.driver.Identity(), Shape: b.src.shape, BootMode: mode, Boot: time.Since(began),
 			Created: began, Deadline: spec.Deadline, IdleLimit: spec.IdleLimit, Metadata: maps.Clone(spec.Metadata),
 			Cores: cores, Persistent: spec.Persistent,
 		},

@@ -36,7 +36,7 @@ import (
 // synced to disk: after a crash of the host the machines are gone anyway, and
 // a directory without a journal entry is reclaimed as well.
 type journal struct {
-	driver    Driver
+	drivers   *drivers
 	others    map[string]Reclaim
 	keeper    string // of persistent sandboxes; "" adopts none
 	log       *slog.Logger
@@ -78,7 +78,7 @@ func openJournal(ctx context.Context, root string, o Options) (*journal, error) 
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fault.Errorf(fault.Internal, "open journal: %w", err)
 	}
-	j := &journal{driver: o.Driver, others: o.Others, keeper: o.Keeper, log: o.Log, live: map[string]entry{}, homes: map[string]*home{}}
+	j := &journal{drivers: newDrivers(o.Driver, o.Drivers), others: o.Others, keeper: o.Keeper, log: o.Log, live: map[string]entry{}, homes: map[string]*home{}}
 	if err := j.reclaimAll(ctx, root); err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (j *journal) reclaim(ctx context.Context, dir string) (int, error) {
 	}
 	done, left := 0, 0
 	for id := range ids {
-		e := entry{Driver: j.driver.Name()}
+		e := entry{Driver: j.drivers.main.Name()}
 		if b, err := os.ReadFile(filepath.Join(dir, id+".json")); err == nil {
 			_ = json.Unmarshal(b, &e) // half-written: there is a directory, or nothing
 		}
@@ -289,10 +289,10 @@ func (j *journal) reclaim(ctx context.Context, dir string) (int, error) {
 
 // remove removes a dead manager's machine and its record.
 func (j *journal) remove(ctx context.Context, e entry) error {
-	remove := j.driver.Reclaim
-	if other, ok := j.others[e.Driver]; ok && e.Driver != j.driver.Name() {
+	remove := j.drivers.main.Reclaim
+	if other, ok := j.others[e.Driver]; ok && e.Driver != j.drivers.main.Name() {
 		remove = other
-	} else if e.Driver != j.driver.Name() {
+	} else if e.Driver != j.drivers.main.Name() {
 		return fmt.Errorf("machine %s belongs to driver %s", e.ID, e.Driver)
 	}
 	if err := remove(ctx, e.ID, e.dir()); err != nil {
@@ -324,10 +324,10 @@ func removeFile(path string) error {
 	return nil
 }
 
-// begin records a machine and gives the empty directory it may fill. If it
-// fails, there is no record.
-func (j *journal) begin(id string) (string, error) {
-	e := entry{ID: id, Driver: j.driver.Name(), Began: time.Now(), home: j.dir}
+// begin records a machine of a driver and gives the empty directory it may
+// fill. If it fails, there is no record.
+func (j *journal) begin(id, driver string) (string, error) {
+	e := entry{ID: id, Driver: driver, Began: time.Now(), home: j.dir}
 	err := e.write()
 	if err == nil {
 		err = os.Mkdir(e.dir(), 0o700)

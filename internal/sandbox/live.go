@@ -94,6 +94,9 @@ func (s *Sandbox) EndCause() Cause {
 // do not count against the idle limit; Touch does.
 func (s *Sandbox) Guest() *guest.Client { return s.body.client }
 
+// Emulated reports whether the machine's processor is emulated.
+func (s *Sandbox) Emulated() bool { return emulates(s.body.src.driver) }
+
 // HostProcesses are the host's processes that the machine consists of now.
 func (s *Sandbox) HostProcesses() []int { return s.body.machine.Processes() }
 

@@ -19,7 +19,11 @@ import (
 
 // Options are a manager's settings.
 type Options struct {
+	// Driver makes the machines of all templates that name no other.
 	Driver Driver
+	// Drivers opens the driver that a template names. It is called until it has
+	// succeeded once for a name, one call at a time; nil knows Driver alone.
+	Drivers func(name string) (Driver, error)
 	// Others remove, by the driver's name, what machines of other drivers left
 	// in the same directory.
 	Others map[string]Reclaim
@@ -44,11 +48,11 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Manager gives out sandboxes of one driver on this host. All methods may be
+// Manager gives out sandboxes on this host. All methods may be
 // called at the same time. Run must be running for deadlines, idle limits,
 // retention and the pool to be kept.
 type Manager struct {
-	driver     Driver
+	drivers    *drivers
 	dir        string
 	log        *slog.Logger
 	observe    Observer
@@ -101,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 		return nil, errors.Join(err, j.close())
 	}
 	m := &Manager{
-		driver: o.Driver, dir: o.Dir, log: o.Log, observe: o.Observe, networks: o.Networks, journal: j,
+		drivers: j.drivers, dir: o.Dir, log: o.Log, observe: o.Observe, networks: o.Networks, journal: j,
 		admission: newAdmission(o.CPUs, cores.all[:min(o.CPUs, len(cores.all))], o.Memory, o.Overcommit), cores: cores,
 		wakeups: make(chan struct{}, 1), sandboxes: map[string]*Sandbox{}, underWay: map[*call]struct{}{},
 	}
@@ -110,13 +114,15 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 	return m, nil
 }
 
-// Driver gives the manager's driver.
-func (m *Manager) Driver() Driver { return m.driver }
+// Driver gives the driver of templates that name none.
+func (m *Manager) Driver() Driver { return m.drivers.main }
 
-// Emulated reports whether the driver's machines have an emulated processor.
-func (m *Manager) Emulated() bool {
-	e, ok := m.driver.(Emulator)
-	return ok && e.Emulated()
+// Emulated reports whether a template's machines have an emulated processor. Of
+// a driver that cannot be opened nothing is known: who makes a machine hears
+// why.
+func (m *Manager) Emulated(t Template) bool {
+	d, err := m.drivers.named(t.Driver)
+	return err == nil && emulates(d)
 }
 
 // Memory is how many bytes of machines may live at once.

@@ -25,8 +25,13 @@ func snapshotKey(t Template, identity string) string {
 	return hex.EncodeToString(h.Sum(nil))[:32]
 }
 
+// snapshotOf is where the snapshot of a template lies that a driver restores.
+func snapshotOf(t Template, d Driver) string {
+	return filepath.Join(t.Snapshots, snapshotKey(t, d.Identity()))
+}
+
 // Prepare makes sure that this host has a snapshot of the template, warm, for
-// this driver, and gives its directory. Only the first call, in whichever
+// its driver, and gives its directory. Only the first call, in whichever
 // process, boots and warms a machine; others wait for it. The pool keeps
 // machines of the template from then on. Errors: fault.Invalid for an
 // impossible shape or a warm-up command that failed (with its output),
@@ -46,8 +51,11 @@ func (m *Manager) prepare(ctx context.Context, t Template, queued func(place int
 		return "", err
 	}
 	defer leave()
-	dir := filepath.Join(t.Snapshots, snapshotKey(t, m.driver.Identity()))
-	src := source{template: t.Digest, name: t.Name, image: t.Image, shape: t.Shape, pooled: true}
+	src, err := m.sourceOf(t)
+	if err != nil {
+		return "", err
+	}
+	dir := snapshotOf(t, src.driver)
 	if err := os.MkdirAll(t.Snapshots, 0o700); err != nil {
 		return "", fault.Errorf(fault.Internal, "prepare template %s: %w", t.Name, err)
 	}
@@ -65,7 +73,10 @@ func (m *Manager) prepare(ctx context.Context, t Template, queued func(place int
 
 // Prepared reports whether this host has a snapshot of the template.
 func (m *Manager) Prepared(t Template) bool {
-	_, err := os.Stat(filepath.Join(t.Snapshots, snapshotKey(t, m.driver.Identity())))
+	d, err := m.drivers.named(t.Driver)
+	if err == nil {
+		_, err = os.Stat(snapshotOf(t, d))
+	}
 	return err == nil
 }
 

@@ -24,13 +24,13 @@ func TestRecordStaysGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.begin("one"); err != nil {
+	if _, err := j.begin("one", "none"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.begin("one"); err == nil {
+	if _, err := j.begin("one", "none"); err == nil {
 		t.Error("two machines of one name")
 	}
-	if _, err := j.begin("two"); err != nil {
+	if _, err := j.begin("two", "none"); err != nil {
 		t.Fatal(err)
 	}
 	j.deadline("two", time.Now())

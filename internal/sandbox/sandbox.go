@@ -47,6 +47,9 @@ type Template struct {
 	// Image is the path of the EROFS root filesystem on this host.
 	Image string `json:"image"`
 	Shape Shape  `json:"shape"`
+	// Driver is the name of the driver that makes its machines; empty is the
+	// manager's own.
+	Driver string `json:"driver,omitempty"`
 	// Warm are commands run once after a cold boot, before the snapshot that
 	// later machines are restored from.
 	Warm []string `json:"warm,omitempty"`

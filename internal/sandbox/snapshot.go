@@ -27,6 +27,9 @@ type Snapshot struct {
 	TemplateName string `json:"template"`
 	Image        string `json:"image"`
 	Shape        Shape  `json:"shape"`
+	// Driver is the name of the one that took it; snapshots that name none are the
+	// manager's own.
+	Driver string `json:"driver,omitempty"`
 	// Identity is what a host must be to restore it: see Driver.Identity.
 	Identity string    `json:"driver_identity"`
 	Taken    time.Time `json:"taken"`
@@ -70,7 +73,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, retention time.Duration) (Snapsh
 	defer os.RemoveAll(home)
 	snap := Snapshot{
 		ID: newID(), Sandbox: s.info.ID, Template: s.body.src.template, TemplateName: s.body.src.name, Image: s.body.src.image,
-		Shape: s.body.src.shape, Identity: s.m.driver.Identity(), Taken: time.Now(),
+		Shape: s.body.src.shape, Driver: s.body.src.driver.Name(), Identity: s.body.src.driver.Identity(), Taken: time.Now(),
 		Network: s.Info().Network,
 	}
 	if retention > 0 {
@@ -173,7 +176,11 @@ func (m *Manager) openSnapshot(ctx context.Context, id string) (_ source, done f
 	if err != nil {
 		return source{}, nil, err
 	}
-	if own := m.driver.Identity(); snap.Identity != own {
+	d, err := m.drivers.named(snap.Driver)
+	if err != nil {
+		return source{}, nil, fault.Errorf(fault.KindOf(err), "snapshot %s is of driver %s: %w", id, snap.Driver, err)
+	}
+	if own := d.Identity(); snap.Identity != own {
 		return source{}, nil, fault.Errorf(fault.Invalid, "snapshot %s was taken elsewhere: it needs %q, this host is %q", id, snap.Identity, own).
 			WithHint("restore it on a host of the same kind, or make a new one here")
 	}
@@ -184,7 +191,7 @@ func (m *Manager) openSnapshot(ctx context.Context, id string) (_ source, done f
 	if err != nil {
 		return source{}, nil, err
 	}
-	return source{template: snap.Template, name: snap.TemplateName, image: snap.Image, shape: snap.Shape, snapshot: snap.dir, policy: snap.Network}, done, nil
+	return source{template: snap.Template, name: snap.TemplateName, image: snap.Image, shape: snap.Shape, driver: d, snapshot: snap.dir, policy: snap.Network}, done, nil
 }
 
 // lockSnapshot keeps a snapshot from being removed, or restored: LOCK_SH for
