@@ -20,6 +20,7 @@ import (
 const (
 	root     = "root"
 	kvm      = "kvm"
+	qemu     = "qemu"
 	binaries = "bin"
 	postgres = "postgres"
 )
@@ -54,8 +55,8 @@ func KVM(t testing.TB) {
 	f.Close()
 }
 
-// Binaries returns the absolute directory with the built assay, guestd and
-// assay-boot: ASSAY_BIN, which "make test" sets. "bin" in REQUIRE.
+// Binaries returns the absolute directory with the built assay, guestd,
+// assay-boot and assay-box: ASSAY_BIN, which "make test" sets. "bin" in REQUIRE.
 func Binaries(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("ASSAY_BIN")
@@ -63,12 +64,30 @@ func Binaries(t testing.TB) string {
 		missing(t, binaries, "ASSAY_BIN is not set: run the tests with \"make test\"")
 		return ""
 	}
-	for _, name := range []string{"assay", "guestd", "assay-boot"} {
+	for _, name := range []string{"assay", "guestd", "assay-boot", "assay-box"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			missing(t, binaries, "no "+name+" in "+dir+": run \"make build\"")
 		}
 	}
 	return dir
+}
+
+// guestKernels are where driver qemu finds the kernel of its guests.
+var guestKernels = []string{"/usr/local/lib/assay/guest-kernel/boot/vmlinuz-*-cloud-amd64", "/boot/vmlinuz-*-cloud-amd64"}
+
+// QEMU needs what driver qemu does: the program and a kernel for its guests, as
+// tools/install-guest-kernel puts it. "qemu" in REQUIRE.
+func QEMU(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		missing(t, qemu, "program qemu-system-x86_64 is not installed")
+	}
+	for _, pattern := range guestKernels {
+		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
+			return
+		}
+	}
+	missing(t, qemu, "no kernel for guests of QEMU: run tools/install-guest-kernel")
 }
 
 // Postgres returns the URL of a PostgreSQL server whose user may make schemas:

@@ -39,6 +39,9 @@ type Config struct {
 	// Loose widens all bounds and limits of time, for a technology whose processor
 	// is emulated. Zero is one: as stated.
 	Loose float64
+	// Beside runs as many machines at once as -parallel allows, for a driver whose
+	// times say nothing anyway.
+	Beside bool
 }
 
 // DefaultShape is the size of machines when Config does not say.
@@ -61,7 +64,7 @@ type test struct {
 }
 
 // Run runs the suite. Machines run one at a time where time is measured, so
-// the subtests are not parallel.
+// the subtests are parallel only if Config.Beside says so.
 func Run(t *testing.T, cfg Config) {
 	if cfg.Shape == (sandbox.Shape{}) {
 		cfg.Shape = DefaultShape
@@ -70,8 +73,18 @@ func Run(t *testing.T, cfg Config) {
 	s.prepare(t)
 	for _, group := range [][]test{causeTests, usageTests, streamTests, sessionTests, isolationTests, lifecycleTests, adoptTests, restoreTests, wireTests} {
 		for _, tt := range group {
-			t.Run(tt.name, func(t *testing.T) { tt.run(t, s.restore(t)) })
+			t.Run(tt.name, func(t *testing.T) {
+				s.beside(t)
+				tt.run(t, s.restore(t))
+			})
 		}
+	}
+}
+
+// beside lets a subtest run while others do, where the driver allows that.
+func (s *suite) beside(t *testing.T) {
+	if s.Beside {
+		t.Parallel()
 	}
 }
 

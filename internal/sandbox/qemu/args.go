@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"assay/internal/fault"
 	"assay/internal/guest"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/qemu/box"
@@ -27,15 +28,15 @@ func (c commandLine) list() []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-S",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-		"-machine", "microvm,acpi=on,pcie=off,rtc=on,usb=off,memory-backend=memory,suppress-vmdesc=on",
+		"-machine", c.d.board.machine + ",usb=off,memory-backend=memory,suppress-vmdesc=on",
 		// A state is the devices alone: see snapshot.go.
 		"-global", "migration.send-configuration=off",
 		"-smp", strconv.Itoa(c.shape.VCPUs), "-m", "size=" + size + "B",
 		"-object", "memory-backend-file,id=memory,share=off,size=" + size + ",mem-path=/proc/self/fd/" + strconv.Itoa(c.memory),
 		"-add-fd", "set=1,fd=" + strconv.Itoa(c.image),
 		"-blockdev", "driver=raw,node-name=image,read-only=on,file.driver=file,file.filename=/dev/fdset/1,file.locking=off",
-		"-device", "virtio-blk-device,drive=image",
-		"-device", "virtio-serial-device,max_ports=2",
+		"-device", "virtio-blk-" + c.d.board.bus + ",drive=image",
+		"-device", "virtio-serial-" + c.d.board.bus + ",max_ports=2",
 		"-chardev", "socket,id=link,fd=" + strconv.Itoa(c.link),
 		"-device", "virtserialport,nr=1,chardev=link",
 		"-chardev", "socket,id=qmp,fd=" + strconv.Itoa(c.qmp), "-mon", "chardev=qmp,mode=control",
@@ -51,6 +52,33 @@ func (c commandLine) list() []string {
 	}
 	return append(args, "-kernel", "/proc/self/fd/"+strconv.Itoa(c.kernel), "-initrd", "/proc/self/fd/"+strconv.Itoa(c.initramfs),
 		"-append", c.d.kernelLine(c.shape))
+}
+
+// board is what a guest finds itself on.
+type board struct {
+	name string
+	// machine is QEMU's name with all left out that a guest can do without; bus is
+	// what its devices hang on, transport the kernel's module for that.
+	machine, bus, transport string
+}
+
+// boards are all that this driver knows, the best first.
+var boards = []board{
+	{Microvm, "microvm,acpi=on,pcie=off,rtc=on", "device", "virtio_mmio"},
+	{Q35, "q35,sata=off,smbus=off,smm=off,vmport=off,hpet=off,graphics=off", "pci", "virtio_pci"},
+}
+
+// board is the one that was asked for, or the best that QEMU has.
+func (o *Options) board() (board, error) {
+	if o.Board == "" {
+		return qemuBoard(o.QEMU)
+	}
+	for _, b := range boards {
+		if b.name == o.Board {
+			return b, nil
+		}
+	}
+	return board{}, fault.Errorf(fault.Invalid, "board %q of QEMU is neither %s nor %s", o.Board, Microvm, Q35).WithHint("leave it out: the best is taken")
 }
 
 // guestEnv is what guestd is told of the machine.

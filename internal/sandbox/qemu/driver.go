@@ -13,9 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -28,6 +26,12 @@ import (
 const (
 	KVM = "kvm" // by the host's processor; untested on hardware
 	TCG = "tcg" // emulated: 5 to 15 times slower, times say nothing
+)
+
+// The boards that a guest finds itself on, the best first.
+const (
+	Microvm = "microvm" // a few devices without a bus: the quickest to restore
+	Q35     = "q35"     // a PC, for a QEMU that was built without the other
 )
 
 // Options are the driver's settings.
@@ -43,8 +47,12 @@ type Options struct {
 	BoxBinary string
 	// CacheDir is where what is made once for this host is kept.
 	CacheDir string
-	// Accel is KVM or TCG; empty is KVM where /dev/kvm can be used, else TCG.
+	// Accel is KVM or TCG; empty is KVM where the device makes machines, else TCG.
 	Accel string
+	// KVMDevice is the device; empty is /dev/kvm.
+	KVMDevice string
+	// Board is Microvm or Q35; empty is the first that QEMU has.
+	Board string
 	// WithoutCgroups lets machines be made where cgroups cannot be, as root of a
 	// user namespace: QEMU has no user of its own then, either.
 	WithoutCgroups bool
@@ -54,7 +62,7 @@ type Options struct {
 type Driver struct {
 	opts      Options
 	tree      *cgroup.Tree
-	version   string
+	board     board
 	kernel    kernel
 	initramfs string
 	identity  string
@@ -82,6 +90,10 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	on, err := opts.board()
+	if err != nil {
+		return nil, err
+	}
 	dirs := kernelDirs
 	if opts.KernelDir != "" {
 		dirs = []string{opts.KernelDir}
@@ -97,7 +109,7 @@ func New(opts Options) (*Driver, error) {
 		}
 		tree = cgroup.None()
 	}
-	initramfs, digest, err := k.bootFiles(opts.Guestd, opts.CacheDir)
+	initramfs, digest, err := k.bootFiles(opts.Guestd, opts.CacheDir, on.transport)
 	if err != nil {
 		return nil, err
 	}
@@ -106,76 +118,15 @@ func New(opts Options) (*Driver, error) {
 		return nil, err
 	}
 	return &Driver{
-		opts: opts, tree: tree, version: version, kernel: k, initramfs: initramfs,
-		identity: fmt.Sprintf("qemu %s %s; guest %s %s; %s", version, opts.Accel, k.version, digest, host),
+		opts: opts, tree: tree, board: on, kernel: k, initramfs: initramfs,
+		identity: fmt.Sprintf("qemu %s %s %s; guest %s %s; %s", version, opts.Accel, on.name, k.version, digest, host),
 	}, nil
-}
-
-// settle fills in what the host decides.
-func (o *Options) settle() error {
-	if o.QEMU == "" {
-		path, err := exec.LookPath("qemu-system-x86_64")
-		if err != nil {
-			return fault.Errorf(fault.Unsupported, "qemu-system-x86_64 is not installed").WithHint(packageHint)
-		}
-		o.QEMU = path
-	}
-	switch o.Accel {
-	case "":
-		o.Accel = TCG
-		if f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err == nil {
-			_ = f.Close()
-			o.Accel = KVM
-		}
-	case KVM, TCG:
-	default:
-		return fault.Errorf(fault.Invalid, "accelerator %q of QEMU is neither %s nor %s", o.Accel, KVM, TCG).
-			WithHint("leave it out: KVM is taken where it works")
-	}
-	if info, err := os.Stat(o.BoxBinary); err != nil || info.Mode()&0o111 == 0 {
-		return fault.Errorf(fault.Unsupported, "companion %s is missing or not executable", o.BoxBinary).
-			WithHint("build it beside assay: make build")
-	}
-	return nil
-}
-
-// The versions that are known to save and load a machine's devices as this
-// driver asks them to.
-const (
-	oldestMajor, oldestMinor = 7, 2
-	newestMajor              = 7
-)
-
-var versionText = regexp.MustCompile(`^QEMU emulator version ((\d+)\.(\d+)[^ \n]*)`)
-
-// qemuVersion asks the program for its version, and refuses one that is not
-// known to work.
-func qemuVersion(program string) (string, error) {
-	out, err := exec.Command(program, "--version").Output()
-	if err != nil {
-		return "", fault.Errorf(fault.Unsupported, "ask %s for its version: %w", program, err).WithHint(packageHint)
-	}
-	return parseVersion(program, string(out))
-}
-
-func parseVersion(program, text string) (string, error) {
-	m := versionText.FindStringSubmatch(text)
-	if m == nil {
-		return "", fault.Errorf(fault.Unsupported, "%s is not QEMU: it says %.80q", program, text).WithHint(packageHint)
-	}
-	major, _ := strconv.Atoi(m[2]) // digits; too many of them count as none
-	minor, _ := strconv.Atoi(m[3])
-	if major < oldestMajor || major == oldestMajor && minor < oldestMinor || major > newestMajor {
-		return "", fault.Errorf(fault.Unsupported, "%s is QEMU %s; this driver is known to work with %d.%d only", program, m[1], oldestMajor, oldestMinor).
-			WithHint("install the one of Debian 12 (%s), or put it first in PATH", packageHint)
-	}
-	return m[1], nil
 }
 
 // Name is "qemu".
 func (d *Driver) Name() string { return "qemu" }
 
-// Identity names QEMU's version and way, the guest's kernel and first
+// Identity names QEMU's version, way and board, the guest's kernel and first
 // filesystem, the host's kernel and its CPU features.
 func (d *Driver) Identity() string { return d.identity }
 

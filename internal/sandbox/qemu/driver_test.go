@@ -16,9 +16,16 @@ import (
 // setup gives the driver and the image its machines start from.
 func setup(t *testing.T) drivertest.Config {
 	t.Helper()
+	return setupOn(t, "")
+}
+
+// setupOn is setup with machines on a board.
+func setupOn(t *testing.T, board string) drivertest.Config {
+	t.Helper()
 	require.Root(t)
+	require.QEMU(t)
 	bin := require.Binaries(t)
-	d, err := New(Options{Guestd: filepath.Join(bin, "guestd"), BoxBinary: filepath.Join(bin, "assay-box"), CacheDir: t.TempDir(), Accel: TCG})
+	d, err := New(Options{Guestd: filepath.Join(bin, "guestd"), BoxBinary: filepath.Join(bin, "assay-box"), CacheDir: t.TempDir(), Accel: TCG, Board: board})
 	if fault.Is(err, fault.Unsupported) {
 		require.Thing(t, "qemu", false, err.Error())
 	}
@@ -29,6 +36,7 @@ func setup(t *testing.T) drivertest.Config {
 		Driver: d,
 		Image:  testImage(t),
 		Loose:  6,
+		Beside: true,
 		Crash:  func(m sandbox.Machine) { _ = m.(*machine).cmd.Process.Kill() },
 	}
 }

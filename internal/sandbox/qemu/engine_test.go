@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"assay/internal/fault"
 	"assay/internal/guest"
 	"assay/internal/sandbox"
 	"assay/internal/sandbox/drivertest"
@@ -26,6 +28,11 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashChild); dir != "" {
 		fmt.Fprintln(os.Stderr, "child:", busyEngine(dir))
 		os.Exit(1)
+	}
+	if os.Getenv(ordinaryChild) != "" {
+		_, err := New(Options{})
+		fmt.Println(err, fault.HintOf(err))
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -199,5 +206,66 @@ func TestBox(t *testing.T) {
 	}
 	if err := unix.Access(proc+"root/usr", unix.W_OK); err == nil {
 		t.Error("its /usr can be written to")
+	}
+}
+
+// TestBoardWithoutMicrovm: the other board makes the same machines. The suite
+// runs on the first one; this is the way of one machine from its boot to its
+// end. What was frozen on one board is not restored on the other.
+func TestBoardWithoutMicrovm(t *testing.T) {
+	cfg := setupOn(t, Q35)
+	dir := t.TempDir()
+	m, err := newEngine(t.Context(), cfg.Driver, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	template := baseTemplate(cfg.Image, dir)
+	if _, err := m.Prepare(t.Context(), *template); err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Create(t.Context(), sandbox.Spec{Template: template})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := s.Info().BootMode; mode != sandbox.BootSnapshot || !strings.Contains(s.Info().DriverIdentity, Q35) {
+		t.Errorf("it came from %s of %q", mode, s.Info().DriverIdentity)
+	}
+	say(t, s, "echo kept > /tmp/kept; echo said", "said\n")
+	snap, err := s.Snapshot(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := m.Create(t.Context(), sandbox.Spec{Snapshot: snap.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, again, "cat /tmp/kept", "kept\n")
+	say(t, s, "cat /tmp/kept", "kept\n")
+
+	other, err := newEngine(t.Context(), setupOn(t, Microvm).Driver, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = other.Create(t.Context(), sandbox.Spec{Snapshot: snap.ID})
+	refused(t, err, fault.Invalid, Q35, "make a new one here")
+}
+
+// say runs a shell command that must print so much.
+func say(t *testing.T, s *sandbox.Sandbox, command, want string) {
+	t.Helper()
+	var out bytes.Buffer
+	res, err := s.Exec(t.Context(), sandbox.ExecSpec{Argv: []string{"/bin/sh", "-c", command}}, guest.IO{Stdout: &out})
+	if err != nil || res.Exit.Cause != guest.Exited || out.String() != want {
+		t.Errorf("%q: %q, %+v, %v, want %q", command, out.String(), res.Exit, err, want)
 	}
 }

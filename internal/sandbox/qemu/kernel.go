@@ -65,9 +65,9 @@ func compareVersions(a, b string) int {
 	return slices.Compare(numbers(a), numbers(b))
 }
 
-// wantedModules are what a guest needs to reach its root filesystem and its
-// link; what they need themselves is found in them.
-var wantedModules = []string{"virtio_mmio", "virtio_blk", "virtio_console", "erofs", "overlay"}
+// wantedModules are what a guest needs, besides its board's transport, to reach
+// its root filesystem and its link; what they need themselves is found in them.
+var wantedModules = []string{"virtio_blk", "virtio_console", "erofs", "overlay"}
 
 // moduleFiles gives the files of the wanted modules and of all that they need,
 // in the order to load them. What is built into the kernel has none.
@@ -159,14 +159,15 @@ func moduleNeeds(path string) ([]string, error) {
 	return needs, nil
 }
 
-// bootFiles makes, once for each kernel and guestd, the first filesystem of the
-// guest's kernel, and gives its path and the digest of kernel and filesystem.
-func (k kernel) bootFiles(guestd, cache string) (initramfs, digest string, err error) {
+// bootFiles makes, once for each kernel, guestd and transport, the first
+// filesystem of the guest's kernel, and gives its path and the digest of kernel
+// and filesystem.
+func (k kernel) bootFiles(guestd, cache, transport string) (initramfs, digest string, err error) {
 	program, err := os.ReadFile(guestd)
 	if err != nil {
 		return "", "", fault.Errorf(fault.Unsupported, "read guestd: %w", err).WithHint("build it beside assay: make build")
 	}
-	modules, err := k.moduleFiles(wantedModules)
+	modules, err := k.moduleFiles(append([]string{transport}, wantedModules...))
 	if err != nil {
 		return "", "", err
 	}

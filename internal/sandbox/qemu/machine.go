@@ -90,6 +90,10 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, memory *te
 			m.undo()
 		}
 	}()
+	if cfg.NetNS != "" {
+		return nil, fault.Errorf(fault.Unsupported, "machines of driver %s have no network", d.Name()).
+			WithHint("use driver gvisor for a sandbox that may reach something")
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -2,8 +2,10 @@ package qemu
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"assay/internal/fault"
@@ -46,6 +48,58 @@ func TestProgramThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	_, err := qemuVersion(filepath.Join(t.TempDir(), "qemu"))
 	refused(t, err, fault.Unsupported, "no such file", "qemu-system-x86")
+}
+
+// TestBoardOfThisQEMU: the best of those it has; a QEMU with none is refused.
+func TestBoardOfThisQEMU(t *testing.T) {
+	t.Parallel()
+	const head = "Supported machines are:\n"
+	for _, tt := range []struct{ text, want string }{
+		{head + "microvm              microvm (i386)\nq35                  Standard PC\n", Microvm},
+		{head + "pc                   Standard PC\nq35                  Standard PC (Q35 + ICH9, 2009) (alias of pc-q35-7.2)\n", Q35},
+		{head + "pc                   Standard PC\nnone                 empty machine\n", ""},
+		{"", ""},
+	} {
+		got, err := parseBoards("/usr/bin/qemu", tt.text)
+		if got.name != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%q: %q, %v, want %q", tt.text, got.name, err, tt.want)
+		}
+		if err != nil {
+			refused(t, err, fault.Unsupported, "/usr/bin/qemu", "qemu-system-x86")
+		}
+	}
+	_, err := (&Options{Board: "pc"}).board()
+	refused(t, err, fault.Invalid, "pc", "leave it out")
+}
+
+// TestKVMThatMakesNoMachine: who asks for KVM is told why it cannot be and what
+// to do; who does not ask is given emulation.
+func TestKVMThatMakesNoMachine(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, device, says, hint string }{
+		{"none", filepath.Join(t.TempDir(), "kvm"), "no KVM", "nesting"},
+		{"opens_and_makes_none", "/dev/null", "makes no machines", "kernel log"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := Options{QEMU: program, BoxBinary: program, KVMDevice: tt.device, Accel: KVM}
+			err := o.settle()
+			refused(t, err, fault.Unsupported, tt.says, tt.hint)
+			refused(t, err, fault.Unsupported, tt.says, "--qemu-accel tcg")
+			o.Accel = ""
+			if err := o.settle(); err != nil || o.Accel != TCG {
+				t.Errorf("left to the driver: %s, %v, want %s", o.Accel, err, TCG)
+			}
+		})
+	}
+	o := Options{QEMU: program, BoxBinary: program, Accel: "hvf"}
+	refused(t, o.settle(), fault.Invalid, "hvf", "leave it out")
+	o = Options{QEMU: program, BoxBinary: filepath.Join(filepath.Dir(program), "assay-box"), Accel: TCG}
+	refused(t, o.settle(), fault.Unsupported, "assay-box", "make build")
 }
 
 // guestKernel makes a directory as the package's with kernels of these versions.
@@ -113,10 +167,42 @@ func TestSnapshotOfAnotherHost(t *testing.T) {
 	_, err := d.Restore(t.Context(), machine, dir)
 	refused(t, err, fault.Invalid, "no snapshot of this driver", "take a new one")
 	write(t, filepath.Join(dir, devicesFile), "")
-	write(t, filepath.Join(dir, metaFile), `{"identity": "qemu 7.2.0 kvm; another host", "vcpus": 2, "memory_bytes": 939524096, "memory_digest": ""}`)
+	write(t, filepath.Join(dir, metaFile), `{"identity": "qemu 7.2.0 kvm microvm; another host", "vcpus": 2, "memory_bytes": 939524096, "memory_digest": ""}`)
 	_, err = d.Restore(t.Context(), machine, dir)
 	refused(t, err, fault.Invalid, "another host", "host of the same kind")
 	if entries, _ := os.ReadDir(machine.Dir); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// TestNetworkIsRefused: a machine that cannot reach what it was allowed must not
+// come up as if it could.
+func TestNetworkIsRefused(t *testing.T) {
+	cfg := setup(t)
+	machine := config(t, cfg)
+	machine.NetNS = "/run/netns/any"
+	_, err := cfg.Driver.Boot(t.Context(), machine)
+	refused(t, err, fault.Unsupported, "no network", "gvisor")
+	if entries, _ := os.ReadDir(machine.Dir); len(entries) > 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// ordinaryChild makes this test binary a user without rights who asks for the
+// driver.
+const ordinaryChild = "ASSAY_QEMU_ORDINARY_CHILD"
+
+// TestOrdinaryUserIsRefused: with the way out.
+func TestOrdinaryUserIsRefused(t *testing.T) {
+	t.Parallel()
+	require.Root(t) // to become somebody else
+	const nobody = 65534
+	child := exec.Command("/proc/self/exe", "-test.run=^$")
+	child.Env = []string{ordinaryChild + "=1"}
+	child.Dir = "/"
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "only root") || !strings.Contains(string(out), "unshare") {
+		t.Errorf("%s, %v", out, err)
 	}
 }
