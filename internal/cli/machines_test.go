@@ -13,6 +13,18 @@ import (
 // TestMachineScripts runs the scripts that need machines, with the real
 // programs: "assay" in them is the built binary.
 func TestMachineScripts(t *testing.T) {
+	machineScripts(t, "testdata/machines")
+}
+
+// TestEmulatedScripts runs those that need QEMU. KVM is left alone: where it is
+// there these would not be what they are for.
+func TestEmulatedScripts(t *testing.T) {
+	require.QEMU(t)
+	machineScripts(t, "testdata/emulated")
+}
+
+func machineScripts(t *testing.T, dir string) {
+	t.Helper()
 	require.Root(t)
 	bin := require.Binaries(t)
 	shared := os.Getenv("ASSAY_TEST_DATA")
@@ -22,7 +34,7 @@ func TestMachineScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/machines",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+":"+e.Getenv("PATH"))
 			e.Setenv("ASSAY_DATA_DIR", filepath.Join(e.WorkDir, "data"))
