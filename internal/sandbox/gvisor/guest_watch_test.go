@@ -21,7 +21,8 @@ func collect(t *testing.T, w *guest.Watch, stop func(map[string]guest.Event) boo
 		if err != nil {
 			t.Fatalf("%v after %d paths", err, len(got))
 		}
-		if e.Seq != last+1 {
+		// An overflow stands for all that was lost, once more if this reader is slow.
+		if e.Seq != last+1 && e.Op != guest.EventOverflow {
 			t.Errorf("event %d follows %d", e.Seq, last)
 		}
 		last = e.Seq
