@@ -142,6 +142,19 @@ func protectOwnFiles() error {
 	return nil
 }
 
+// drop removes the spare group: in a snapshot it would cost time, in which the
+// machine stands still.
+func (gs *cgroups) drop() error {
+	gs.mu.Lock()
+	g := gs.spare
+	gs.spare = nil
+	gs.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	return g.remove()
+}
+
 // newCgroup makes an empty group for so many processes, 0 for no bound of its
 // own.
 func newCgroup(processes int) (_ *cgroup, err error) {

@@ -125,6 +125,9 @@ func (d *daemon) quiesce(w http.ResponseWriter, _ *http.Request) {
 	d.session.EndWhenAsked()
 	d.mu.Unlock()
 	d.wires.drop()
+	if err := d.groups.drop(); err != nil {
+		d.log.Warn("remove the spare cgroup", "err", err)
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
