@@ -21,7 +21,7 @@ func checkUser(_ context.Context, h *Host) Finding {
 	if h.UID == 0 {
 		return ok("root")
 	}
-	return warn(fmt.Sprintf("uid %d, not root: no cgroup of the host around a machine, only the limits inside", h.UID),
+	return warn(fmt.Sprintf("uid %d, not root: no cgroup of the host around a machine, only the limits inside, and no persistent sandboxes", h.UID),
 		"run assay as root where results count")
 }
 
