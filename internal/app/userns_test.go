@@ -101,6 +101,9 @@ func TestOrdinaryUserRunsACommand(t *testing.T) {
 	if out, code := run("sandbox", "exec", id, "--", "/bin/hello"); code != 3 {
 		t.Errorf("sandbox exec: exit code %d, want 3: %s", code, out)
 	}
+	if out, code := run("sandbox", "create", "--template", "tiny", "--persistent"); code != 7 || !strings.Contains(out, "a persistent machine needs cgroups") {
+		t.Errorf("persistent without cgroups: exit code %d, want 7 with the reason: %s", code, out)
+	}
 	if out, code := run("sandbox", "rm", id); code != 0 {
 		t.Errorf("sandbox rm: exit code %d: %s", code, out)
 	}
