@@ -25,7 +25,7 @@ func TestOrdinaryUserRunsACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	for _, name := range []string{"assay", "assay-boot", "guestd"} {
+	for _, name := range []string{"assay", "assay-boot", "assay-box", "guestd"} {
 		b, err := os.ReadFile(filepath.Join(bin, name))
 		if err != nil {
 			t.Fatal(err)
@@ -92,6 +92,15 @@ func TestOrdinaryUserRunsACommand(t *testing.T) {
 	if !strings.Contains(out, "not root") {
 		t.Errorf("run does not say what is weaker: %s", out)
 	}
+	// A kernel of its own: booted, frozen and restored, all without a right on the
+	// host.
+	t.Run("qemu", func(t *testing.T) {
+		require.QEMU(t)
+		out, code := run("--driver", "qemu", "--qemu-accel", "tcg", "run", "--template", "tiny", "--", "/bin/hello")
+		if code != 3 || !strings.Contains(out, "hello 1000") || !strings.Contains(out, "not root") {
+			t.Errorf("run: exit code %d, want 3, a greeting of user 1000 and what is weaker: %s", code, out)
+		}
+	})
 	out, code = run("--quiet", "sandbox", "create", "--template", "tiny")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	id := lines[len(lines)-1]
