@@ -83,3 +83,31 @@ func TestTemplateNamesItsDriver(t *testing.T) {
 		}
 	})
 }
+
+// TestNamedDriverAdopts: a persistent sandbox is taken over by the driver that
+// made it.
+func TestNamedDriverAdopts(t *testing.T) {
+	second := newDriver(t)
+	second.identity = "other 1"
+	bubble(t, func(o *sandbox.Options) {
+		o.Drivers = func(string) (sandbox.Driver, error) { return other{second}, nil }
+		keeper(o)
+	}, func(e *env) {
+		t := e.t // the bubble's
+		named := e.template
+		named.Driver = "other"
+		s := e.create(func(s *sandbox.Spec) { s.Template, s.Persistent = &named, true })
+		e.leave(true)
+		e.open()
+		again, err := e.Get(s.Info().ID)
+		must(t, err)
+		if i := again.Info(); e.Adopted() != 1 || i.Driver != "other" || !again.Emulated() {
+			t.Errorf("adopted %d: %+v", e.Adopted(), i)
+		}
+		run1(t, again, "true")
+		must(t, again.Destroy())
+		if left := second.Machines(); len(left) > 0 {
+			t.Errorf("machines are left: %v", left)
+		}
+	})
+}
