@@ -23,7 +23,10 @@ const snaplen = 64
 type drops struct {
 	conn *netlink.Conn
 	tell func(from netip.Addr, to netip.AddrPort, protocol string)
-	log  *slog.Logger
+	// whose gives the address that belongs to an interface, by its number: what a
+	// packet says of itself may be another sandbox's.
+	whose func(iface uint32) (netip.Addr, bool)
+	log   *slog.Logger
 }
 
 // The messages of the log, as the kernel's nfnetlink_log.h has them.
@@ -35,11 +38,12 @@ const (
 	configMode    = 2 // attribute; 2 copies packets
 	configTimeout = 4 // attribute; how long the kernel gathers, in hundredths of a second
 
-	packetPayload = 9 // attribute
+	packetInterface = 4 // attribute; the number of the interface that it came on
+	packetPayload   = 9 // attribute
 )
 
 // openDrops listens in the calling thread's namespace.
-func openDrops(tell func(netip.Addr, netip.AddrPort, string), log *slog.Logger) (*drops, error) {
+func openDrops(tell func(netip.Addr, netip.AddrPort, string), whose func(uint32) (netip.Addr, bool), log *slog.Logger) (*drops, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func openDrops(tell func(netip.Addr, netip.AddrPort, string), log *slog.Logger) 
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	return &drops{conn: conn, tell: tell, log: log}, nil
+	return &drops{conn: conn, tell: tell, whose: whose, log: log}, nil
 }
 
 // run reads until close.
@@ -85,13 +89,28 @@ func (d *drops) run() {
 			if err != nil {
 				continue
 			}
-			for _, a := range attrs {
-				if a.Type == packetPayload && d.tell != nil {
-					if from, to, protocol, ok := parsePacket(a.Data); ok {
-						d.tell(from, to, protocol)
-					}
-				}
+			if d.tell != nil {
+				d.dropped(attrs)
 			}
+		}
+	}
+}
+
+// dropped tells of one packet.
+func (d *drops) dropped(attrs []netlink.Attribute) {
+	var from netip.Addr
+	var known bool
+	for _, a := range attrs {
+		if a.Type == packetInterface && len(a.Data) == 4 {
+			from, known = d.whose(binary.BigEndian.Uint32(a.Data))
+		}
+	}
+	for _, a := range attrs {
+		if a.Type != packetPayload || !known {
+			continue
+		}
+		if _, to, protocol, ok := parsePacket(a.Data); ok {
+			d.tell(from, to, protocol)
 		}
 	}
 }

@@ -20,6 +20,7 @@ type Namespace struct {
 	y     *Yard
 	index int
 	fd    int
+	link  int // the number of the yard's end
 	guest netip.Addr
 
 	mu     sync.Mutex
@@ -68,6 +69,8 @@ func (n *Namespace) make(gateway netip.Addr) error {
 	}
 	link, err := y.nl.LinkByName(name(n.index))
 	if err == nil {
+		n.link = link.Attrs().Index
+		y.owners.Store(n.link, n.guest)
 		err = y.nl.AddrAdd(link, addr(gateway, 30))
 	}
 	if err == nil {
@@ -191,6 +194,7 @@ func (n *Namespace) Close() {
 		return
 	}
 	n.closed = true
+	n.y.owners.CompareAndDelete(n.link, n.guest)
 	_ = unix.Close(n.fd)
 	n.y.giveBack(n.index)
 }

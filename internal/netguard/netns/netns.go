@@ -46,7 +46,8 @@ type Options struct {
 	// each. Zero is DefaultRate.
 	Rate uint64
 	// Dropped hears of packets that the filter dropped, as many of them as the
-	// kernel tells (its bound: dropsPerSecond): the sandbox's address, where to,
+	// kernel tells (its bound: dropsPerSecond): the address of the sandbox that
+	// sent it, whatever the packet says, where to,
 	// and the protocol ("tcp", "udp", "icmp", or its number). It must not block.
 	Dropped func(from netip.Addr, to netip.AddrPort, protocol string)
 	Log     *slog.Logger
@@ -68,6 +69,9 @@ type Yard struct {
 	proxy netip.Addr
 	doors *doors
 	drops *drops
+
+	// owners are the sandboxes' addresses by the number of their interface.
+	owners sync.Map
 
 	work  sync.WaitGroup
 	wants chan struct{}
@@ -154,7 +158,7 @@ func (y *Yard) open() (err error) {
 	if y.doors, err = openDoors(y.proxy); err != nil {
 		return unsupported("make packet filter rules", err)
 	}
-	if y.drops, err = openDrops(y.o.Dropped, y.o.Log); err != nil {
+	if y.drops, err = openDrops(y.o.Dropped, y.whose, y.o.Log); err != nil {
 		return unsupported("listen to the packet filter's log", err)
 	}
 	return nil
@@ -207,6 +211,15 @@ func (y *Yard) take() (int, error) {
 		return i, nil
 	}
 	return 0, fault.Errorf(fault.Exhausted, "all %d networks of the pool %s are in use", y.capacity(), y.o.Pool).WithHint("end sandboxes, or give a larger pool")
+}
+
+// whose gives the address that belongs to an interface.
+func (y *Yard) whose(iface uint32) (netip.Addr, bool) {
+	a, ok := y.owners.Load(int(iface))
+	if !ok {
+		return netip.Addr{}, false
+	}
+	return a.(netip.Addr), true // nothing else is stored
 }
 
 var errClosed = fault.Errorf(fault.Unavailable, "the sandboxes' network is shutting down")
