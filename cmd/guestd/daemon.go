@@ -37,6 +37,7 @@ type daemon struct {
 	terminals terminals
 	watches   fileWatches
 	wires     wires
+	network   network
 
 	mu         sync.Mutex
 	session    guest.Session
@@ -138,7 +139,11 @@ func (d *daemon) identity(w http.ResponseWriter, r *http.Request) {
 		guest.WriteFault(w, fault.Errorf(fault.Invalid, "decode identity: %w", err))
 		return
 	}
-	if err := setIdentity(id); err != nil {
+	err := setIdentity(id)
+	if err == nil && id.Interface != nil {
+		err = d.network.set(*id.Interface)
+	}
+	if err != nil {
 		guest.WriteFault(w, err)
 		return
 	}

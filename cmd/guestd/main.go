@@ -50,6 +50,9 @@ func run(log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := d.network.keepModules(os.Getenv(guest.VMLater)); err != nil {
+		return err
+	}
 	go d.reaper.run()
 	if wiresSocket != nil {
 		go d.wires.receive(wiresSocket)

@@ -38,6 +38,10 @@ func bootVM() error {
 	if err := loadModules(); err != nil {
 		return err
 	}
+	later, err := openLater()
+	if err != nil {
+		return err
+	}
 	if err := mountRoot("/dev/vda", os.Getenv(guest.DiskEnv)); err != nil {
 		return err
 	}
@@ -60,6 +64,7 @@ func bootVM() error {
 	env := []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2", "GODEBUG=madvdontneed=1", guest.VMEnv + "=" + guest.VMRunning,
 		guest.ProcessesEnv + "=" + os.Getenv(guest.ProcessesEnv), guest.MemoryEnv + "=" + os.Getenv(guest.MemoryEnv),
+		guest.VMLater + "=" + later,
 	}
 	return fmt.Errorf("start %s: %w", guest.InitPath, syscall.Exec(guest.InitPath, []string{guest.InitPath}, env))
 }
@@ -204,6 +209,10 @@ func enterRoot() error {
 		if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
 			return fmt.Errorf("set up the kernel: %w", err)
 		}
+	}
+	// An interface that comes later speaks no IPv6; loopback does.
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("set up the kernel: %w", err)
 	}
 	return errors.Join(os.Chdir("/"), protectKernel("/proc"), loopbackUp())
 }

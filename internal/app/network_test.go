@@ -57,7 +57,16 @@ func (s *standIn) options() netguard.Options {
 // netEngine is an engine whose sandboxes reach a stand-in.
 func netEngine(t testing.TB, s *standIn, pool int) (*Engine, sandbox.Template) {
 	t.Helper()
-	e, err := OpenEngine(t.Context(), Config{DataDir: testData(t), BinDir: require.Binaries(t), Pool: pool, Outside: s.options()})
+	return netEngineOf(t, "gvisor", s, pool)
+}
+
+// netEngineOf is one of a driver; QEMU emulates, whatever this host can.
+func netEngineOf(t testing.TB, driver string, s *standIn, pool int) (*Engine, sandbox.Template) {
+	t.Helper()
+	e, err := OpenEngine(t.Context(), Config{DataDir: testData(t), BinDir: require.Binaries(t), Driver: driver, Accel: "tcg", Pool: pool, Outside: s.options()})
+	if driver == "qemu" && fault.Is(err, fault.Unsupported) {
+		require.Thing(t, "qemu", false, err.Error())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +183,19 @@ func withWeb(t *testing.T) *standIn {
 	return out
 }
 
+// TestSandboxReachesNamesOfItsPolicy is one table for all drivers.
 func TestSandboxReachesNamesOfItsPolicy(t *testing.T) {
-	t.Parallel()
+	for _, driver := range []string{"gvisor", "qemu"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			reachesNamesOfItsPolicy(t, driver)
+		})
+	}
+}
+
+func reachesNamesOfItsPolicy(t *testing.T, driver string) {
 	out := withWeb(t)
-	e, base := netEngine(t, out, 0)
+	e, base := netEngineOf(t, driver, out, 0)
 	none := createOf(t, e, sandbox.Spec{Template: &base})
 	open := createOf(t, e, sandbox.Spec{Template: &base, Network: &sandbox.NetworkPolicy{Allow: []string{"*.example.org"}}})
 	other := createOf(t, e, sandbox.Spec{Template: &base, Network: &sandbox.NetworkPolicy{Allow: []string{"*.example.org"}}})
@@ -221,11 +239,15 @@ func TestSandboxReachesNamesOfItsPolicy(t *testing.T) {
 		}
 	}
 	// A program that resolves by itself does not wait for nobody.
+	wall := 8 * time.Second
+	if driver == "qemu" {
+		wall *= 15 // emulated
+	}
 	for _, s := range []*sandbox.Sandbox{none, open} {
 		var out bytes.Buffer
 		res, err := s.Exec(t.Context(), sandbox.ExecSpec{
 			Argv:   []string{"python3", "-c", "import socket\ntry: socket.getaddrinfo('web.example.org', 80)\nexcept OSError as e: print('no', e)"},
-			Limits: sandbox.Limits{Wall: 8 * time.Second},
+			Limits: sandbox.Limits{Wall: wall},
 		}, guest.IO{Stdout: &out})
 		if err != nil || res.Exit.Cause != guest.Exited || !strings.HasPrefix(out.String(), "no ") {
 			t.Errorf("a lookup: %q, %+v, %v", out.String(), res.Exit, err)
@@ -257,9 +279,17 @@ func TestSandboxReachesNamesOfItsPolicy(t *testing.T) {
 }
 
 func TestForksAndSnapshotsNeverReachMore(t *testing.T) {
-	t.Parallel()
+	for _, driver := range []string{"gvisor", "qemu"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			forksNeverReachMore(t, driver)
+		})
+	}
+}
+
+func forksNeverReachMore(t *testing.T, driver string) {
 	out := withWeb(t)
-	e, base := netEngine(t, out, 0)
+	e, base := netEngineOf(t, driver, out, 0)
 	policy := sandbox.NetworkPolicy{Allow: []string{"web.example.org"}, Phase: netguard.Setup}
 	origin := createOf(t, e, sandbox.Spec{Template: &base, Network: &policy})
 	if got := fetchIn(t, origin, "http://web.example.org/"); !strings.HasPrefix(got, "200 ") {

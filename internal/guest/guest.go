@@ -44,6 +44,9 @@ const (
 	VMBoot    = "boot"
 	VMRunning = "running"
 	VMModules = "/modules"
+	// VMLater names the descriptors of modules that guestd loads when the machine
+	// is given a network.
+	VMLater   = "ASSAY_VM_LATER"
 	MemoryEnv = "ASSAY_MEMORY"
 	DiskEnv   = "ASSAY_DISK"
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"assay/internal/fault"
@@ -41,6 +42,16 @@ type Identity struct {
 	// Generation grows with each restore; guestd publishes it at
 	// /run/assay/generation so that warm programs know to reseed.
 	Generation int64 `json:"generation"`
+	// Interface is what the guest's one network interface is to be, where guestd
+	// has to set it up: in a virtual machine that has one.
+	Interface *Interface `json:"interface,omitempty"`
+}
+
+// Interface is how a guest's network is set up. Names are not resolved.
+type Interface struct {
+	Address netip.Prefix `json:"address"`
+	// Gateway is where everything goes.
+	Gateway netip.Addr `json:"gateway"`
 }
 
 // Attach is the first frame of an exec stream: start the command of Spec, or

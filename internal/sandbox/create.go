@@ -296,11 +296,16 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 		}
 	}()
 	cfg := MachineConfig{ID: b.id, Dir: b.dir, Image: src.image, Shape: src.shape, Persistent: src.persistent}
+	var eth *guest.Interface
 	if src.networked() {
 		if b.network, err = m.networks.Make(ctx); err != nil {
 			return nil, err
 		}
-		cfg.NetNS = b.network.Namespace()
+		var started func()
+		if eth, started, err = joinNetwork(src.driver, b.network, &cfg); err != nil {
+			return nil, err
+		}
+		defer started()
 	}
 	if b.machine, err = start(ctx, cfg, src); err != nil {
 		return nil, err
@@ -317,7 +322,9 @@ func (m *Manager) make(ctx context.Context, src source) (_ *body, err error) {
 	if _, err := b.client.Hello(ctx); err != nil {
 		return nil, m.explain(b, err)
 	}
-	if err := b.client.Identify(ctx, m.newIdentity()); err != nil {
+	identity := m.newIdentity()
+	identity.Interface = eth
+	if err := b.client.Identify(ctx, identity); err != nil {
 		return nil, m.explain(b, err)
 	}
 	return b, nil

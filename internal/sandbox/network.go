@@ -18,6 +18,7 @@ type (
 	NetworkPolicy = netguard.Policy
 	NetworkPhase  = netguard.Phase
 	NetworkUsage  = netguard.Usage
+	Tap           = netguard.Tap
 )
 
 // Networks gives machines an interface with nothing but a proxy behind it.
@@ -34,6 +35,9 @@ type Networks interface {
 type Network interface {
 	// Namespace is the path of the network namespace to start the machine in.
 	Namespace() string
+	// Tap gives the network as a file instead, for a machine of a Framer. It is
+	// called once; the caller closes the file.
+	Tap() (Tap, error)
 	// Proxy is what programs in the machine use as their proxy: the same address
 	// in every machine.
 	Proxy() netip.AddrPort
@@ -46,6 +50,21 @@ type Network interface {
 	Usage() netguard.Usage
 	// Close cuts everything. It is called after the machine's end.
 	Close()
+}
+
+// joinNetwork says how a machine is joined with its network. The caller calls
+// started when the machine has started, or could not.
+func joinNetwork(d Driver, n Network, cfg *MachineConfig) (eth *guest.Interface, started func(), err error) {
+	cfg.NetNS = n.Namespace()
+	if _, ok := d.(Framer); !ok {
+		return nil, func() {}, nil
+	}
+	tap, err := n.Tap()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Tap = tap.File
+	return &guest.Interface{Address: tap.Address, Gateway: tap.Gateway}, func() { _ = tap.File.Close() }, nil
 }
 
 // noNetworks refuses.

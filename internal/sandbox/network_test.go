@@ -50,7 +50,10 @@ func (n *networks) open() (count int) {
 	return count
 }
 
-func (w *network) Namespace() string     { return "/proc/self/ns/net" }
+func (w *network) Namespace() string { return "/proc/self/ns/net" }
+func (w *network) Tap() (sandbox.Tap, error) {
+	return sandbox.Tap{}, fault.Errorf(fault.Unsupported, "this one is a namespace")
+}
 func (w *network) Proxy() netip.AddrPort { return netip.MustParseAddrPort("10.192.0.1:3128") }
 
 func (w *network) Open(p sandbox.NetworkPolicy, tell func(netguard.Attempt)) error {

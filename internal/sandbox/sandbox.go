@@ -9,6 +9,7 @@ package sandbox
 import (
 	"context"
 	"net"
+	"os"
 	"time"
 
 	"assay/internal/guest"
@@ -75,6 +76,9 @@ type MachineConfig struct {
 	// with the process, however that ends. fault.Unsupported from drivers that
 	// are no Adopter.
 	Persistent bool
+	// Tap is where the frames of the guest's interface go, for a Framer; nil is
+	// none. The driver hands it to the machine and leaves it open here.
+	Tap *os.File
 }
 
 // Driver makes machines with one technology. A driver gives a byte stream to
@@ -109,6 +113,13 @@ type Driver interface {
 // machine, and limits of time must be wide.
 type Emulator interface {
 	Emulated() bool
+}
+
+// Framer is what a Driver can be besides, when its guests have kernels that speak
+// Ethernet: a network is given to them as a file of frames, and guestd is told
+// the address.
+type Framer interface {
+	Frames()
 }
 
 // Machine is a running machine inside the engine. Pause, Resume and Snapshot

@@ -21,6 +21,7 @@ type commandLine struct {
 	shape                    sandbox.Shape
 	link, qmp, image, memory int
 	kernel, initramfs        int // zero for a machine that is restored
+	tap                      int // zero for a machine without a network
 }
 
 func (c commandLine) list() []string {
@@ -42,6 +43,7 @@ func (c commandLine) list() []string {
 		"-chardev", "socket,id=qmp,fd=" + strconv.Itoa(c.qmp), "-mon", "chardev=qmp,mode=control",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 	}
+	args = append(args, c.network()...)
 	if c.d.opts.Accel == KVM {
 		args = append(args, "-accel", "kvm", "-cpu", "host")
 	} else {

@@ -171,21 +171,32 @@ func (k kernel) bootFiles(guestd, cache, transport string) (initramfs, digest st
 	if err != nil {
 		return "", "", err
 	}
+	later, err := k.moduleFiles(lateModules)
+	if err != nil {
+		return "", "", err
+	}
+	later = slices.DeleteFunc(later, func(path string) bool { return slices.Contains(modules, path) })
 	var a archive
 	a.dir("dev")
 	a.console("dev/console")
 	a.file("init", 0o755, program)
 	a.dir(guest.VMModules[1:])
-	var order strings.Builder
-	for _, path := range modules {
+	names := func(list string, paths []string) {
+		var order strings.Builder
+		for _, path := range paths {
+			fmt.Fprintln(&order, filepath.Base(path))
+		}
+		a.file(guest.VMModules[1:]+"/"+list, 0o644, []byte(order.String()))
+	}
+	names("order", modules)
+	names("later", later)
+	for _, path := range append(modules, later...) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return "", "", fault.Errorf(fault.Unsupported, "read module: %w", err)
 		}
-		fmt.Fprintln(&order, filepath.Base(path))
 		a.file(guest.VMModules[1:]+"/"+filepath.Base(path), 0o644, content)
 	}
-	a.file(guest.VMModules[1:]+"/order", 0o644, []byte(order.String()))
 	content := a.end()
 	image, err := os.ReadFile(k.image)
 	if err != nil {

@@ -90,8 +90,8 @@ func (d *Driver) make(ctx context.Context, cfg sandbox.MachineConfig, memory *te
 			m.undo()
 		}
 	}()
-	if cfg.NetNS != "" {
-		return nil, fault.Errorf(fault.Unsupported, "machines of driver %s have no network", d.Name()).
+	if cfg.NetNS != "" && cfg.Tap == nil {
+		return nil, fault.Errorf(fault.Unsupported, "machines of driver %s take their network as frames, not as a namespace", d.Name()).
 			WithHint("use driver gvisor for a sandbox that may reach something")
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -155,6 +155,9 @@ func (m *machine) start(incoming bool) (*net.UnixConn, error) {
 	}
 	args := commandLine{d: m.d, shape: m.cfg.Shape, link: files.add(theirLink), qmp: files.add(theirQMP), image: files.add(image)}
 	args.memory = files.addKept(m.memory.file)
+	if m.cfg.Tap != nil {
+		args.tap = files.addKept(m.cfg.Tap)
+	}
 	if !incoming {
 		for path, fd := range map[string]*int{m.d.kernel.image: &args.kernel, m.d.initramfs: &args.initramfs} {
 			f, err := os.Open(path)

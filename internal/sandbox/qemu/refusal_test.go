@@ -175,14 +175,14 @@ func TestSnapshotOfAnotherHost(t *testing.T) {
 	}
 }
 
-// TestNetworkIsRefused: a machine that cannot reach what it was allowed must not
+// TestNamespaceIsRefused: a machine that cannot reach what it was allowed must not
 // come up as if it could.
-func TestNetworkIsRefused(t *testing.T) {
+func TestNamespaceIsRefused(t *testing.T) {
 	cfg := setup(t)
 	machine := config(t, cfg)
 	machine.NetNS = "/run/netns/any"
 	_, err := cfg.Driver.Boot(t.Context(), machine)
-	refused(t, err, fault.Unsupported, "no network", "gvisor")
+	refused(t, err, fault.Unsupported, "as frames", "gvisor")
 	if entries, _ := os.ReadDir(machine.Dir); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}
