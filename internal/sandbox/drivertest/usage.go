@@ -180,12 +180,22 @@ func testDisk(t *testing.T, b *box) {
 
 func testWall(t *testing.T, b *box) {
 	const want = 300 * time.Millisecond
-	begin := time.Now()
-	_, res := b.exec(guest.ExecSpec{Argv: verb("sleep", want.String())}, guest.IO{})
-	outside := time.Since(begin)
-	if got := res.Usage.Wall; got < want || got > want+loose(wallBound) || got > outside+wallBoundOff {
-		t.Errorf("%v of wall time for a sleep of %v; from outside %v", got, want, outside)
+	var tries []time.Duration // as for measure: a busy host starts and ends a process late
+	for range measureTries {
+		begin := time.Now()
+		_, res := b.exec(guest.ExecSpec{Argv: verb("sleep", want.String())}, guest.IO{})
+		outside := time.Since(begin)
+		got := res.Usage.Wall
+		if got < want || got > outside+wallBoundOff {
+			t.Errorf("%v of wall time for a sleep of %v; from outside %v", got, want, outside)
+		}
+		if got <= want+loose(wallBound) {
+			return
+		}
+		tries = append(tries, got)
+		time.Sleep(measureRest)
 	}
+	t.Errorf("%v of wall time for sleeps of %v", tries, want)
 }
 
 // testHostUsage: the host's own count is no smaller than the guest's, grows,
