@@ -19,8 +19,9 @@ type paperNetworks struct{}
 
 func (paperNetworks) Make(context.Context) (sandbox.Network, error) { return paperNetworks{}, nil }
 
-func (paperNetworks) Namespace() string                                          { return "" }
-func (paperNetworks) Tap() (sandbox.Tap, error)                                  { return sandbox.Tap{}, nil }
+func (paperNetworks) Namespace() string         { return "" }
+func (paperNetworks) Tap() (sandbox.Tap, error) { return sandbox.Tap{}, nil }
+
 func (paperNetworks) Proxy() netip.AddrPort                                      { return netip.MustParseAddrPort("10.192.0.1:3128") }
 func (paperNetworks) Open(sandbox.NetworkPolicy, func(a netguard.Attempt)) error { return nil }
 func (paperNetworks) Set(sandbox.NetworkPolicy) error                            { return nil }

@@ -298,7 +298,8 @@ func TestPersistentRecord(t *testing.T) {
 				Keeper, Image string
 				Info          sandbox.Info
 			}
-		}) {
+		},
+		) {
 			b, err := os.ReadFile(filepath.Join(e.JournalDir(), s.Info().ID+".json"))
 			must(e.t, err)
 			must(e.t, json.Unmarshal(b, &rec))
